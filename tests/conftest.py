@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 import torch
 
-from attnlab.claims import Claim, Result, run_one
+from attnlab.claims import Claim, Result, run_claim
 from attnlab.claims._claim import Size
 from attnlab.tasks.knowledge._world import World, WorldConfig, make_world
 from attnlab.tasks.summary import _docstrings as docstrings
@@ -89,9 +89,9 @@ def claims_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Claims in this process: to start one for each costs more than most of them."""
 
     def run_here(wanted: list[Claim], *, seed: int, size: Size, **_: object) -> Iterator[Result]:
-        return (run_one(each, seed, size) for each in wanted)
+        return (run_claim(each, seed, size) for each in wanted)
 
-    monkeypatch.setattr("attnlab.cli.claims.run", run_here)
+    monkeypatch.setattr("attnlab.cli.claims.run_claims", run_here)
 
 
 @pytest.fixture(scope="session")

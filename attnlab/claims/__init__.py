@@ -1,4 +1,4 @@
-"""What is said about attention, run and judged."""
+"""Statements about attention from courses and papers, tested by experiments."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from attnlab.claims._claim import (
     student_quantile,
 )
 from attnlab.claims._ledger_page import save_playground
-from attnlab.claims._registry import CLAIMS, chosen
-from attnlab.claims._run_claims import Result, run, run_one
+from attnlab.claims._registry import CLAIMS, select_claims
+from attnlab.claims._run_claims import Result, run_claim, run_claims
 
 __all__ = [
     "CLAIMS",
@@ -32,13 +32,13 @@ __all__ = [
     "Result",
     "Trial",
     "Verdict",
-    "chosen",
     "claim",
     "fraction_interval",
     "log_log_slope",
     "mean_interval",
-    "run",
-    "run_one",
+    "run_claim",
+    "run_claims",
     "save_playground",
+    "select_claims",
     "student_quantile",
 ]

@@ -1,10 +1,9 @@
 """A claim: a statement, an experiment, a judge with a stated threshold, a control.
 
-The threshold stands in the code before a run and is the same for every seed. It was not always
-chosen blindly: docs/log.md ("Not blind") names the claims whose threshold or setting was set after
-first numbers had been seen.
+The threshold is in the code before a run and is the same for every seed. Some thresholds and
+settings were chosen after first results: docs/log.md ("Not blind") lists these claims.
 
-To add one is to write one function and to say what it measures:
+To add a claim, write one function and declare what it measures:
 
     @claim(
         "copy",
@@ -17,9 +16,9 @@ To add one is to write one function and to say what it measures:
     )
     def copy(trial: Trial) -> Evidence: ...
 
-The function runs twice, the second time with `trial.control`: there the experiment is spoiled (or,
-for a statement that is wrong, put right), and the same judge must come to the other verdict.
-Otherwise it would have said the same of anything.
+The function runs twice, the second time with `trial.control`. The control spoils the experiment
+(or corrects it, if the statement is wrong), and the same judge must then reach the opposite
+verdict. This shows that the judge can tell the difference.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from attnlab._confidence_intervals import (
 )
 from attnlab.report import Bars, Lines
 
-# all that an experiment is written with
+# everything that an experiment needs
 __all__ = [
     "CLAIMS",
     "SIZES",
@@ -61,8 +60,8 @@ __all__ = [
     "fraction_interval",
     "log_log_slope",
     "mean_interval",
+    "register_unrun_claim",
     "student_quantile",
-    "unrun",
 ]
 
 T = TypeVar("T")
@@ -95,32 +94,34 @@ class Trial:
     def pick(self, small: T, full: T) -> T:
         return small if self.size == "small" else full
 
-    def random(self, *place: int) -> torch.Generator:
-        """Its own draws for each place in an experiment, the same for the control: what differs
-        then is only what was spoiled."""
+    def generator(self, *key: int) -> torch.Generator:
+        """A random generator for this part of the experiment, seeded by the trial and `key`.
+
+        The control gets the same numbers, so that it differs only in what it spoils.
+        """
         seed = self.seed
-        for each in place:
-            seed = seed * 1_000_003 + each + 1
+        for number in key:
+            seed = seed * 1_000_003 + number + 1
         return torch.Generator().manual_seed(seed % 2**63)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured."""
+    """The measurements of one trial."""
 
     figure: Estimate
-    """The one that decides."""
+    """The measured value that decides the verdict."""
     plot: Lines | Bars
     sweep: Sequence[tuple[float, Estimate]] = ()
-    """The same figure at each value of a condition, for a statement that may depend on it."""
+    """The figure at each value of a condition, for a statement that may depend on it."""
     details: Mapping[str, float | int | str] = field(default_factory=dict)
-    """Other numbers that a reader wants, by name."""
+    """Other numbers of interest, by name."""
     parts: Mapping[str, Estimate] = field(default_factory=dict)
-    """The figure of each further part, for a statement that says several things."""
+    """The figure of each further part, for a statement with several parts."""
 
     @property
-    def told(self) -> dict[str, float | int | str]:
-        """What stands beside the figure that decides."""
+    def all_details(self) -> dict[str, float | int | str]:
+        """The parts and the details, in the order in which they are shown."""
         return {**{name: str(figure) for name, figure in self.parts.items()}, **self.details}
 
 
@@ -128,19 +129,19 @@ class Evidence:
 class Verdict:
     outcome: Outcome
     condition: str = ""
-    """Of "holds only when"; of "not run" and "failed" the reason."""
+    """The condition of "holds only when"; the reason of "not run" and "failed"."""
 
 
 class Judge(Protocol):
-    """Comes to a verdict by a threshold that is stated, and the same for every seed."""
+    """Reaches a verdict by a stated threshold, which is the same for every seed."""
 
     @property
     def name(self) -> str:
-        """What the figure is."""
+        """What the figure measures."""
 
     @property
     def threshold(self) -> str:
-        """In words: below 0.01."""
+        """In words, such as "at most 0.01"."""
 
     def __call__(self, evidence: Evidence) -> Verdict: ...
 
@@ -155,21 +156,21 @@ class Claim:
     source: Source
     statement: str
     why: str
-    """Three to six sentences with the formula: why it should or should not be so."""
+    """Three to six sentences with the formula: why the statement should or should not hold."""
     judge: Judge
     control: str
-    """What is spoiled, or put right, in the control."""
+    """What the control spoils or corrects."""
     measure: Measure | None
-    """None where there is nothing to run: then `needs` says why."""
+    """None if there is nothing to run; then `needs` returns the reason."""
     quoted: bool = False
-    """Stated as people write it, though it is probably wrong."""
+    """The statement is a common but probably wrong one, quoted as people write it."""
     reference: str = ""
     alone: bool = False
-    """Measures time or memory: nothing else may run beside it."""
+    """It measures time or memory, so that no other claim may run at the same time."""
     needs: Callable[[], str] | None = None
-    """What is missing to run it, or an empty text."""
-    together: str = ""
-    """Claims with the same name here run in one process, where they share what is slow to make."""
+    """Returns what is missing to run it, or an empty string."""
+    group: str = ""
+    """Claims of one group run in one process and share what is slow to make, such as a model."""
 
 
 CLAIMS: dict[str, Claim] = {}
@@ -188,32 +189,31 @@ def claim(
     reference: str = "",
     alone: bool = False,
     needs: Callable[[], str] | None = None,
-    together: str = "",
+    group: str = "",
 ) -> Callable[[Measure], Measure]:
-    """Enter the function below as a claim."""
+    """Register the decorated function as a claim."""
 
-    def enter(measure: Measure) -> Measure:
+    def register(measure: Measure) -> Measure:
         register_claim(Claim(
             name, topic, source, statement, " ".join(why.split()), judge, control, measure,
-            quoted, reference, alone, needs, together,
+            quoted, reference, alone, needs, group,
         ))  # fmt: skip
         return measure
 
-    return enter
+    return register
 
 
 def register_claim(claim: Claim) -> Claim:
-    """Enter a claim by its name. The module that entered one can enter it again, as notebooks
-    do."""
-    known = CLAIMS.get(claim.name)
-    if known is not None and _module_of(known) != _module_of(claim):
-        raise ValueError(f"claim {claim.name!r}: there is one of this name; choose another")
+    """Add a claim to the registry. A module can register its own claim again, as notebooks do."""
+    existing = CLAIMS.get(claim.name)
+    if existing is not None and _module_of(existing) != _module_of(claim):
+        raise ValueError(f"claim {claim.name!r} exists already; choose another name")
     if claim.topic not in TOPICS:
         raise ValueError(
-            f"claim {claim.name!r}: topic {claim.topic!r}; there are {', '.join(TOPICS)}"
+            f"claim {claim.name!r}: unknown topic {claim.topic!r}; use {', '.join(TOPICS)}"
         )
-    if claim.alone and claim.together:
-        raise ValueError(f"claim {claim.name!r}: runs alone or together with others, not both")
+    if claim.alone and claim.group:
+        raise ValueError(f"claim {claim.name!r}: give alone or group, not both")
     CLAIMS[claim.name] = claim
     return claim
 
@@ -224,16 +224,16 @@ def _module_of(claim: Claim) -> str | None:
 
 @dataclass(frozen=True)
 class Unjudged:
-    """Of a statement that is entered and not run."""
+    """The judge of a statement that is registered but not run."""
 
     name: str = ""
     threshold: str = ""
 
     def __call__(self, evidence: Evidence) -> Verdict:
-        raise AssertionError(f"nothing was measured, but given {evidence}")
+        raise AssertionError(f"a claim that is not run has no evidence, but got {evidence}")
 
 
-def unrun(
+def register_unrun_claim(
     name: str,
     *,
     reason: str,
@@ -244,7 +244,7 @@ def unrun(
     quoted: bool = False,
     reference: str = "",
 ) -> None:
-    """Enter a statement that is not run, a theorem or one whose experiment cannot be made yet."""
+    """Register a statement that is not run, such as a theorem. `reason` says why."""
     register_claim(Claim(
         name, topic, source, statement, " ".join(why.split()), Unjudged(), "", None, quoted,
         reference, needs=lambda: reason,

@@ -1,4 +1,4 @@
-"""Small models taught on the handwritten digits that come with attnlab, for claims about images."""
+"""Trains small models on the handwritten digits of attnlab, for claims about images."""
 
 from __future__ import annotations
 
@@ -19,84 +19,93 @@ from attnlab.tasks.vision._task import VisionTask, compute_logits
 from attnlab.tasks.vision._training import TRAINING, make_model
 from attnlab.training import Run, train
 
-BATCH = 64
-QUICK: dict[str, dict[str, Any]] = {
+BATCH_SIZE = 64
+FAST_LEARNING_RATES: dict[str, dict[str, Any]] = {
     "vit": {"learning_rate": 4e-3, "muon_learning_rate": 0.04},
     "convnet": {},
-}  # found by trial: steps are few
+}  # chosen by trial, because there are few steps
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """How large a model, and how long it learns: every one sees as many images."""
+class DigitTraining:
+    """Size of a model and number of training steps. All models see equally many images."""
 
     width: int
     layers: int
     steps: int
 
 
-LESSONS: dict[Size, Lesson] = {"small": Lesson(32, 2, 80), "full": Lesson(32, 2, 250)}
+DIGIT_TRAINING: dict[Size, DigitTraining] = {
+    "small": DigitTraining(32, 2, 80),
+    "full": DigitTraining(32, 2, 250),
+}
 
 
 @lru_cache(maxsize=1)
-def digits() -> tuple[Dataset, Parts]:
+def load_digits() -> tuple[Dataset, Parts]:
     dataset = open_data()
     return dataset, split_dataset(dataset)
 
 
 @lru_cache(maxsize=256)
-def accuracy(model: str, size: Size, seed: int, images: int, position: str = "learned") -> float:
-    """Share of the test digits that are named rightly; kept, because a control asks again.
+def digit_accuracy(
+    model: str, size: Size, seed: int, images: int, position: str = "learned"
+) -> float:
+    """Train a model and return its accuracy on the test digits. Cached, because controls reuse it.
 
-    `model`: vit, convnet, or pointwise: a ConvNet whose 3 x 3 kernels are 1 x 1. `images`: of the
-    training digits, about as many of each.
+    `model` is "vit", "convnet" or "pointwise": a ConvNet with 1 x 1 instead of 3 x 3 kernels.
+    `images` is the number of training digits, about equally many of each class.
     """
-    _, parts = digits()
-    lesson = LESSONS[size]
-    learned = take_fraction(parts.train, images / len(parts.train), seed)
+    _, parts = load_digits()
+    training = DIGIT_TRAINING[size]
+    train_images = take_fraction(parts.train, images / len(parts.train), seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        made = make(model, lesson, learned, position)
-        teach(made, learned, lesson.steps, seed)
-    said = compute_logits(made.eval(), parts.test.pixels).argmax(-1)
-    return float((said == parts.test.labels).double().mean())
+        network = make_digit_model(model, training, train_images, position)
+        train_digit_model(network, train_images, training.steps, seed)
+    predictions = compute_logits(network.eval(), parts.test.pixels).argmax(-1)
+    return float((predictions == parts.test.labels).double().mean())
 
 
-def everything() -> int:
-    """How many digits there are to train on."""
-    return len(digits()[1].train)
+def training_image_count() -> int:
+    """How many training digits there are."""
+    return len(load_digits()[1].train)
 
 
-def make(model: str, lesson: Lesson, learned: Images, position: str = "learned") -> Model:
-    """A ViT, or a ConvNet of as many parameters."""
-    dataset, _ = digits()
-    sizes = {"width": lesson.width, "layers": lesson.layers, "position": position}
-    vit = make_model("vit", dataset, learned, "softmax", sizes)
+def make_digit_model(
+    model: str, training: DigitTraining, train_images: Images, position: str = "learned"
+) -> Model:
+    """A ViT, or a ConvNet with the same number of parameters."""
+    dataset, _ = load_digits()
+    sizes = {"width": training.width, "layers": training.layers, "position": position}
+    vit = make_model("vit", dataset, train_images, "softmax", sizes)
     if model == "vit":
         return vit
     blocks = {"stages": 2, "blocks": 1}
-    net = make_model("convnet", dataset, learned, "softmax", blocks, vit.parameter_count())
-    return net if model == "convnet" else _pointwise(net)
+    convnet = make_model("convnet", dataset, train_images, "softmax", blocks, vit.parameter_count())
+    return convnet if model == "convnet" else _make_pointwise(convnet)
 
 
-def _pointwise(net: Model) -> Model:
-    """Without neighborhoods: only the halving of the image brings pixels together."""
-    for parent in list(net.modules()):
+def _make_pointwise(convnet: Model) -> Model:
+    """Replaces 3 x 3 kernels by 1 x 1, so that only downsampling combines neighboring pixels."""
+    for parent in list(convnet.modules()):
         for name, layer in parent.named_children():
             if isinstance(layer, nn.Conv2d) and layer.kernel_size == (3, 3):
                 bias = layer.bias is not None
                 setattr(
                     parent, name, nn.Conv2d(layer.in_channels, layer.out_channels, 1, bias=bias)
                 )
-    return net
+    return convnet
 
 
-def teach(model: Model, learned: Images, steps: int, seed: int) -> None:
-    """The usual settings; what is validated on at the end decides nothing."""
+def train_digit_model(model: Model, train_images: Images, steps: int, seed: int) -> None:
+    """Trains with the usual settings. Validation uses the training images and decides nothing."""
     settings = replace(
-        TRAINING[model.kind], **QUICK[model.kind], steps=steps, batch_size=BATCH,
+        TRAINING[model.kind], **FAST_LEARNING_RATES[model.kind], steps=steps, batch_size=BATCH_SIZE,
         warmup_steps=steps // 10, seed=seed, keep_best=False, save_every=steps + 1, device="cpu",
     )  # fmt: skip
-    task = VisionTask(learned, learned, augmentation=Augmentation(), seed=seed, batch=BATCH)
+    task = VisionTask(
+        train_images, train_images, augmentation=Augmentation(), seed=seed, batch=BATCH_SIZE
+    )
     with tempfile.TemporaryDirectory() as folder:
         train(task, model, settings, Run(folder), quiet=True)

@@ -1,4 +1,4 @@
-"""Verdicts as data: one JSON makes the terminal table, the docs page and the web page."""
+"""The ledger: the verdicts of a run as JSON, from which the docs page and the web page are made."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ FORMAT, VERSION = "attnlab-claims", 2
 
 
 @dataclass(frozen=True, config=CONFIG)
-class Measured:
-    """The part of a row that has the report's own JSON format."""
+class FigureAndPlot:
+    """The part of a ledger row that uses the report's JSON format."""
 
     figure: Estimate
     plot: Plot
 
 
-_measured = TypeAdapter(Measured)
+_figure_and_plot = TypeAdapter(FigureAndPlot)
 
 
-def ledger(results: Sequence[Result], *, seed: int, size: Size) -> dict[str, Any]:
-    """Of one run, in the registry's order."""
+def make_ledger(results: Sequence[Result], *, seed: int, size: Size) -> dict[str, Any]:
+    """The results of one run as JSON, in the registry's order."""
     order = {name: number for number, name in enumerate(CLAIMS)}
     return {
         "format": FORMAT,
@@ -40,11 +40,11 @@ def ledger(results: Sequence[Result], *, seed: int, size: Size) -> dict[str, Any
         "size": size,
         "versions": {"attnlab": attnlab.__version__, "torch": str(torch.__version__)},
         "topics": TOPICS,
-        "claims": [row(each) for each in sorted(results, key=lambda each: order[each.name])],
+        "claims": [ledger_row(result) for result in sorted(results, key=lambda r: order[r.name])],
     }
 
 
-def row(result: Result) -> dict[str, Any]:
+def ledger_row(result: Result) -> dict[str, Any]:
     claim = CLAIMS[result.name]
     return {
         "id": claim.name,
@@ -56,20 +56,23 @@ def row(result: Result) -> dict[str, Any]:
         "reference": claim.reference,
         "measured": claim.judge.name,
         "threshold": claim.judge.threshold,
-        **_judged(result.verdict, result.evidence),
-        "control": {"what": claim.control, **_judged(result.control, result.control_evidence)},
+        **_verdict_fields(result.verdict, result.evidence),
+        "control": {
+            "what": claim.control,
+            **_verdict_fields(result.control, result.control_evidence),
+        },
         "trusted": result.trusted,
         "seconds": round(result.seconds, 2),
     }
 
 
-def _judged(verdict: Verdict | None, evidence: Evidence | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"outcome": None, "condition": "", "figure": None, "plot": None}
+def _verdict_fields(verdict: Verdict | None, evidence: Evidence | None) -> dict[str, Any]:
+    fields: dict[str, Any] = {"outcome": None, "condition": "", "figure": None, "plot": None}
     if verdict is not None:
-        found |= {"outcome": verdict.outcome, "condition": verdict.condition}
+        fields |= {"outcome": verdict.outcome, "condition": verdict.condition}
     if evidence is not None:
-        found |= {
-            **json.loads(_measured.dump_json(Measured(evidence.figure, evidence.plot))),
-            "details": evidence.told,
+        fields |= {
+            **json.loads(_figure_and_plot.dump_json(FigureAndPlot(evidence.figure, evidence.plot))),
+            "details": evidence.all_details,
         }
-    return found
+    return fields

@@ -1,4 +1,4 @@
-"""All claims, in the ledger's order: importing a topic enters its claims."""
+"""All claims, in the ledger's order: importing a topic's modules registers its claims."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import import_module
 from attnlab.claims._claim import CLAIMS, TOPICS, Claim
 from attnlab.extensions import load_extensions
 
-__all__ = ["CLAIMS", "chosen"]
+__all__ = ["CLAIMS", "select_claims"]
 
 FILES = (
     *("retrieve", "retrieve_noise", "retrieve_heads"),
@@ -29,24 +29,26 @@ for _file in FILES:
 load_extensions("attnlab.claims")
 
 
-def chosen(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:
-    """By name or topic (its name or number); all if neither is given."""
+def select_claims(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:
+    """Select claims by name or topic (its name or number). Without arguments, select all."""
     if topic is not None:
         if topic.isdecimal() and 1 <= int(topic) <= len(TOPICS):
             topic = list(TOPICS)[int(topic) - 1]
         if topic not in TOPICS:
-            shown = ", ".join(f"{number} {name}" for number, name in enumerate(TOPICS, 1))
-            raise ValueError(f"topic {topic!r}; there are {shown}")
+            topics = ", ".join(f"{number} {name}" for number, name in enumerate(TOPICS, 1))
+            raise ValueError(f"unknown topic {topic!r}; use one of {topics}")
     unknown = [name for name in names if name not in CLAIMS]
     if unknown:
-        raise ValueError(f"claim {unknown[0]!r}{_near(unknown[0])}; attnlab claims --list has all")
+        raise ValueError(
+            f"unknown claim {unknown[0]!r}{_suggest(unknown[0])} (attnlab claims --list shows all)"
+        )
     return [
-        each
-        for each in CLAIMS.values()
-        if (not names or each.name in names) and (topic is None or each.topic == topic)
+        claim
+        for claim in CLAIMS.values()
+        if (not names or claim.name in names) and (topic is None or claim.topic == topic)
     ]
 
 
-def _near(name: str) -> str:
-    near = get_close_matches(name, CLAIMS, 3, 0.5)
-    return f" is not known; {' or '.join(near)}?" if near else " is not known"
+def _suggest(name: str) -> str:
+    matches = get_close_matches(name, CLAIMS, 3, 0.5)
+    return f"; did you mean {' or '.join(matches)}?" if matches else ""

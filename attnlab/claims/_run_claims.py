@@ -1,7 +1,7 @@
-"""Runs claims side by side, those that measure time or memory alone; a failure stops no other.
+"""Runs claims in parallel processes; those that measure time or memory run alone.
 
-Claims run in processes of their own, so that a crash is one row. Those that belong together, for
-they need the same model trained first, are one piece of work and run in one process.
+Each claim has its own process, so that a crash affects only one row of the ledger. Claims of one
+group share a trained model, and therefore run one after another in one process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OPPOSITE = {"holds": "refuted", "holds only when": "refuted", "refuted": "holds"
 
 @dataclass(frozen=True)
 class Result:
-    """One claim as it was run."""
+    """The outcome of one claim and of its control."""
 
     name: str
     verdict: Verdict
@@ -35,15 +35,15 @@ class Result:
 
     @property
     def trusted(self) -> bool | None:
-        """Whether the control came to the other verdict; None where there is nothing to oppose."""
-        wanted = OPPOSITE.get(self.verdict.outcome)
-        if wanted is None or self.control is None:
+        """Whether the control reached the opposite verdict. None if the verdict has no opposite."""
+        opposite = OPPOSITE.get(self.verdict.outcome)
+        if opposite is None or self.control is None:
             return None
-        return self.control.outcome == wanted
+        return self.control.outcome == opposite
 
 
-def run_one(claim: Claim, seed: int, size: Size) -> Result:
-    """The experiment and its control; whatever goes wrong becomes the verdict "failed"."""
+def run_claim(claim: Claim, seed: int, size: Size) -> Result:
+    """Run the experiment and its control. An exception becomes the verdict "failed"."""
     begin = time.perf_counter()
     missing = claim.needs() if claim.needs is not None else ""
     if missing or claim.measure is None:
@@ -66,91 +66,96 @@ def run_one(claim: Claim, seed: int, size: Size) -> Result:
         return Result(claim.name, Verdict("failed", text), seconds=time.perf_counter() - begin)
 
 
-def run(
+def run_claims(
     claims: Sequence[Claim],
     *,
     seed: int = 0,
     size: Size = "small",
     processes: int | None = None,
-    begun: Callable[[str], None] = lambda _: None,
+    on_start: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Result]:
-    """Results as they come, first of what may run side by side, then of what must run alone."""
+    """Yield results as they finish: first of claims that may run in parallel, then of the others.
+
+    `on_start` is called with the name of each claim when it starts.
+    """
     processes = processes or len(os.sched_getaffinity(0))
-    beside = [each for each in claims if not each.alone]
-    alone = [each for each in claims if each.alone]
-    groups = grouped(beside)
-    yield from _pooled(groups, seed, size, min(processes, max(1, len(groups))), begun)
-    yield from _pooled([[each] for each in alone], seed, size, 1, begun)
+    parallel = [claim for claim in claims if not claim.alone]
+    alone = [claim for claim in claims if claim.alone]
+    groups = group_claims(parallel)
+    yield from _run_in_pool(groups, seed, size, min(processes, max(1, len(groups))), on_start)
+    yield from _run_in_pool([[claim] for claim in alone], seed, size, 1, on_start)
 
 
-def grouped(claims: Sequence[Claim]) -> list[list[Claim]]:
-    """What one process does in a row: claims that belong together, or one. The largest groups come
-    first, so that no long one is begun when all else is done."""
+def group_claims(claims: Sequence[Claim]) -> list[list[Claim]]:
+    """The claims that each process runs: those of one group, or a single one.
+
+    The largest groups come first, so that no long one starts when all others are done.
+    """
     groups: dict[str, list[Claim]] = {}
-    for each in claims:
-        groups.setdefault(each.together or f" {each.name}", []).append(each)
+    for claim in claims:
+        groups.setdefault(claim.group or f" {claim.name}", []).append(claim)
     return sorted(groups.values(), key=len, reverse=True)
 
 
-def _pooled(
+def _run_in_pool(
     groups: Sequence[list[Claim]],
     seed: int,
     size: Size,
     processes: int,
-    begun: Callable[[str], None],
+    on_start: Callable[[str], None],
 ) -> Iterator[Result]:
-    """At most as many groups under way as there are processes, so that `begun` tells the truth.
+    """Submits at most as many groups as there are processes, so that `on_start` is called on time.
 
-    When a process is killed (by a crash, for want of memory) all that were under way are lost, and
-    nobody knows which one did it: each is run again by itself, and fails if it is lost again.
+    When a process is killed (by a crash or for lack of memory), all running claims are lost, and
+    the pool does not know which one caused it. Each is run again alone, and fails if killed again.
     """
-    waiting = list(groups)
-    while waiting:
+    queue = list(groups)
+    while queue:
         lost: list[Claim] = []
-        with _pool(processes) as pool:
-            under_way: dict[Future[list[Result]], list[Claim]] = {}
-            while under_way or (waiting and not lost):
-                while waiting and not lost and len(under_way) < processes:
-                    group = waiting.pop(0)
-                    for each in group:
-                        begun(each.name)
-                    names = [each.name for each in group]
-                    under_way[pool.submit(_job, names, seed, size)] = group
-                done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+        with _process_pool(processes) as pool:
+            running: dict[Future[list[Result]], list[Claim]] = {}
+            while running or (queue and not lost):
+                while queue and not lost and len(running) < processes:
+                    group = queue.pop(0)
+                    for claim in group:
+                        on_start(claim.name)
+                    names = [claim.name for claim in group]
+                    running[pool.submit(_run_by_name, names, seed, size)] = group
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
-                    group = under_way.pop(future)
+                    group = running.pop(future)
                     if isinstance(future.exception(), BrokenProcessPool):
                         lost += group
                     else:
                         yield from future.result()
-        for each in lost:
-            yield _by_itself(each, seed, size)
+        for claim in lost:
+            yield _run_alone(claim, seed, size)
 
 
-def _by_itself(claim: Claim, seed: int, size: Size) -> Result:
-    with _pool(1) as pool:
+def _run_alone(claim: Claim, seed: int, size: Size) -> Result:
+    with _process_pool(1) as pool:
         try:
-            return pool.submit(_job, [claim.name], seed, size).result()[0]
+            return pool.submit(_run_by_name, [claim.name], seed, size).result()[0]
         except BrokenProcessPool:
             return Result(claim.name, Verdict("failed", "its process was killed"))
 
 
-def _pool(processes: int) -> ProcessPoolExecutor:
+def _process_pool(processes: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(
-        processes, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread
+        processes, mp_context=multiprocessing.get_context("spawn"), initializer=_set_up_process
     )
 
 
-def _one_thread() -> None:
-    """Two processes with two threads each would stand in each other's way. And Ctrl-C, which goes
-    to all of them, ends them without a traceback: whoever started them tells what happened."""
+def _set_up_process() -> None:
+    """One thread per process, so that processes do not compete for cores. Ctrl-C reaches them all
+    and ends them without a traceback; the main process prints the message."""
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(1)
 
 
-def _job(names: Sequence[str], seed: int, size: Size) -> list[Result]:
+def _run_by_name(names: Sequence[str], seed: int, size: Size) -> list[Result]:
     from attnlab.claims._registry import CLAIMS
 
-    return [run_one(CLAIMS[name], seed, size) for name in names]
+    return [run_claim(CLAIMS[name], seed, size) for name in names]

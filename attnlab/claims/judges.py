@@ -1,4 +1,4 @@
-"""Judges: a threshold, and what it means for an interval to lie on one side of it."""
+"""Judges: each compares an estimate and its interval with a threshold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attnlab.claims._claim import Estimate, Evidence, Outcome, Verdict
 
 
 class _Interval(ABC):
-    """Judges the figure that decides by both ends of its interval."""
+    """Judges the deciding figure by both ends of its interval."""
 
     def __call__(self, evidence: Evidence) -> Verdict:
         return Verdict(self.outcome(evidence.figure))
@@ -31,12 +31,12 @@ class _Interval(ABC):
 
     @abstractmethod
     def outside(self, low: float, high: float) -> bool:
-        """All of the interval."""
+        """Whether the whole interval is outside."""
 
 
 @dataclass(frozen=True)
 class Below(_Interval):
-    """Holds where the whole interval is at most the limit, refuted where all of it is above."""
+    """Holds if the whole interval is at most the limit, refuted if all of it is above."""
 
     limit: float
     name: str
@@ -55,7 +55,7 @@ class Below(_Interval):
 
 @dataclass(frozen=True)
 class Above(_Interval):
-    """Holds where the whole interval is at least the limit, refuted where all of it is below."""
+    """Holds if the whole interval is at least the limit, refuted if all of it is below."""
 
     limit: float
     name: str
@@ -74,7 +74,7 @@ class Above(_Interval):
 
 @dataclass(frozen=True)
 class Between(_Interval):
-    """Holds where the whole interval lies between the two, refuted where all of it is outside."""
+    """Holds if the whole interval lies between the limits, refuted if all of it is outside."""
 
     low: float
     high: float
@@ -92,15 +92,15 @@ class Between(_Interval):
 
 
 def exact(name: str, tolerance: float = 1e-9) -> Below:
-    """An identity: float64, the largest error of many random instances."""
+    """The judge of an identity: the largest error in float64 over many random instances."""
     return Below(tolerance, name)
 
 
 @dataclass(frozen=True)
 class Every:
-    """Of a statement that says several things: holds where all do, refuted where one is.
+    """Judges a statement with several parts: holds if all hold, refuted if one is refuted.
 
-    `first` judges the figure that is shown, each other one the part that has its name.
+    `first` judges the figure; each other judge judges the part that has its name.
     """
 
     first: Below | Above | Between
@@ -122,9 +122,9 @@ class Every:
         return Verdict("undecided" if "undecided" in outcomes else "holds")
 
     def outcomes(self, evidence: Evidence) -> list[Outcome]:
-        """Of each part."""
+        """The outcome of each part."""
         names = [judge.name for judge in self.others]
-        assert list(evidence.parts) == names, "parts that nobody judges, or missing"
+        assert list(evidence.parts) == names, f"parts {list(evidence.parts)} but judges of {names}"
         return [
             self.first.outcome(evidence.figure),
             *(judge.outcome(evidence.parts[judge.name]) for judge in self.others),
@@ -133,10 +133,10 @@ class Every:
 
 @dataclass(frozen=True)
 class OnlyWhen:
-    """Judges each value of a condition: all, none, or from which value on.
+    """Judges the figure at each value of a condition, and finds the values where it holds.
 
-    `at_least`: the statement is expected to hold from some value of the condition upwards;
-    otherwise up to some value. If what was found is no such range, all values are listed.
+    With `at_least` the statement should hold from some value of the condition upwards, otherwise
+    up to some value. If the values are not such a range, the verdict lists them all.
     """
 
     inner: Below | Above | Between
@@ -153,28 +153,31 @@ class OnlyWhen:
 
     def __call__(self, evidence: Evidence) -> Verdict:
         assert evidence.sweep, "a sweep over the condition is missing"
-        found = [(at, self.inner.outcome(figure)) for at, figure in sorted(evidence.sweep)]
-        outcomes = {outcome for _, outcome in found}
+        outcomes_at = [(at, self.inner.outcome(figure)) for at, figure in sorted(evidence.sweep)]
+        outcomes = {outcome for _, outcome in outcomes_at}
         if len(outcomes) == 1:
             return Verdict(outcomes.pop())
         if "holds" not in outcomes:
             return Verdict("refuted" if "refuted" in outcomes else "undecided")
         if "refuted" not in outcomes:
             return Verdict("undecided")
-        return Verdict("holds only when", self._range([(at, o == "holds") for at, o in found]))
-
-    def _range(self, found: list[tuple[float, bool]]) -> str:
-        runs = [(holds, [at for at, _ in each]) for holds, each in groupby(found, lambda x: x[1])]
-        good = [places for holds, places in runs if holds]
-        if self.at_least and len(good) == 1 and runs[-1][0]:
-            return f"{self.condition} is at least {format_number(good[0][0])}"
-        if not self.at_least and len(good) == 1 and runs[0][0]:
-            return f"{self.condition} is at most {format_number(good[0][-1])}"
-        places = ", ".join(
-            format_number(each[0])
-            if len(each) == 1
-            else f"{format_number(each[0])} to {format_number(each[-1])}"
-            for each in good
+        return Verdict(
+            "holds only when", self._range([(at, o == "holds") for at, o in outcomes_at])
         )
-        tried = f"{format_number(found[0][0])} to {format_number(found[-1][0])}"
-        return f"{self.condition} is {places} (of {tried})"
+
+    def _range(self, holds_at: list[tuple[float, bool]]) -> str:
+        groups = groupby(holds_at, lambda pair: pair[1])
+        runs = [(holds, [value for value, _ in pairs]) for holds, pairs in groups]
+        ranges = [values for holds, values in runs if holds]
+        if self.at_least and len(ranges) == 1 and runs[-1][0]:
+            return f"{self.condition} is at least {format_number(ranges[0][0])}"
+        if not self.at_least and len(ranges) == 1 and runs[0][0]:
+            return f"{self.condition} is at most {format_number(ranges[0][-1])}"
+        listed = ", ".join(
+            format_number(values[0])
+            if len(values) == 1
+            else f"{format_number(values[0])} to {format_number(values[-1])}"
+            for values in ranges
+        )
+        first, last = format_number(holds_at[0][0]), format_number(holds_at[-1][0])
+        return f"{self.condition} is {listed} (of {first} to {last})"

@@ -1,7 +1,7 @@
-"""Attention as a kernel: how far random features are from the weights that they stand for.
+"""Attention as a kernel: the error of random features against exact weights.
 
-r = |q|^2/sqrt(d) = |k|^2/sqrt(d) says how long queries and keys are: exp(q.k/sqrt(d)) then lies
-between e^-r and e^r. Queries and keys drawn from N(0, I) have r of about sqrt(d).
+r = |q|^2/sqrt(d) = |k|^2/sqrt(d) measures the length of queries and keys: exp(q.k/sqrt(d)) is then
+between e^-r and e^r. Queries and keys from N(0, I) have r of about sqrt(d).
 Letters: n keys and queries, d dimensions, C features.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnlab.claims._claim import Evidence, Lines, Trial, claim, log_log_slope, mean_interval
 from attnlab.claims.judges import Below, Between, OnlyWhen
-from attnlab.claims.kernels import normal, seed_of, sphere
+from attnlab.claims.kernels import sample_normal, sample_on_sphere, sample_seed
 from attnlab.mask import Mask
 from attnlab.mechanisms.favor import Favor
 from attnlab.mechanisms.softmax import Softmax
@@ -24,32 +24,38 @@ from attnlab.report import Series
 TOKENS = 64
 
 
-def of_length(random: torch.Generator, d: int, r: float | None) -> tuple[Tensor, Tensor]:
+def sample_queries_and_keys(
+    generator: torch.Generator, d: int, r: float | None
+) -> tuple[Tensor, Tensor]:
     """Queries and keys (1, 1, n, d) with |q|^2/sqrt(d) = r, or from N(0, I)."""
     q, k = (
-        normal(random, TOKENS, d) if r is None else sphere(random, TOKENS, d, r * math.sqrt(d))
+        sample_normal(generator, TOKENS, d)
+        if r is None
+        else sample_on_sphere(generator, TOKENS, d, r * math.sqrt(d))
         for _ in "qk"
     )
     return q[None, None], k[None, None]
 
 
-def true_weights(q: Tensor, k: Tensor) -> Tensor:
+def exact_weights(q: Tensor, k: Tensor) -> Tensor:
     return Softmax(head_dim=q.shape[-1], heads=1).weights(q, k, Mask())
 
 
-def distance(weights: Tensor, true: Tensor) -> float:
-    """Relative, over all entries."""
-    return float((weights - true).norm() / true.norm())
+def relative_error(weights: Tensor, exact: Tensor) -> float:
+    """|weights - exact| / |exact|, over all entries."""
+    return float((weights - exact).norm() / exact.norm())
 
 
 def favor_error(
-    random: torch.Generator, d: int, r: float | None, features: int, copies: int = 1
+    generator: torch.Generator, d: int, r: float | None, features: int, copies: int = 1
 ) -> float:
-    """Of the weights, with independent draws; of `copies` each draw only stands there again."""
-    q, k = of_length(random, d, r)
-    favor = Favor(head_dim=d, heads=1, features=features, orthogonal=False, seed=seed_of(random))
+    """Error of the weights with independent directions, each repeated `copies` times."""
+    q, k = sample_queries_and_keys(generator, d, r)
+    favor = Favor(
+        head_dim=d, heads=1, features=features, orthogonal=False, seed=sample_seed(generator)
+    )
     favor.draws.copy_(favor.draws[: features // copies].repeat(copies, 1))
-    return distance(favor.weights(q, k, Mask()), true_weights(q, k))
+    return relative_error(favor.weights(q, k, Mask()), exact_weights(q, k))
 
 
 @claim(
@@ -57,29 +63,28 @@ def favor_error(
     topic="kernels",
     source="paper",
     statement="more random features, smaller error, about 1/sqrt(features)",
-    why="""phi(q).phi(k) is a mean over C independent draws, so its standard deviation falls with
+    why="""phi(q).phi(k) is a mean over C independent samples, so its standard deviation falls with
     1/sqrt(C). Relative to the kernel it is sqrt((e^(|q+k|^2) - 1)/C) for q and k scaled by
-    d^(-1/4): about e^r/sqrt(C) for directions at random. While that is above 1, a few lucky draws
-    make up the whole sum and the error of the weights hardly falls: it takes e^(2r) features and
-    more before the law begins. At r = sqrt(d), which N(0, I) has, that is e^16 at d = 64: nine
-    million.""",
+    d^(-1/4): about e^r/sqrt(C) for random directions. While this is above 1, a few samples dominate
+    the sum and the error of the weights hardly falls: the law holds only from about e^(2r) features
+    on. At r = sqrt(d), as for N(0, I), this is e^16 at d = 64: nine million.""",
     judge=OnlyWhen(
         Between(-0.65, -0.35, "exponent of the error of the weights in the number of features"),
         "|q|^2/sqrt(d)",
         at_least=False,
     ),
-    control="32 draws copied as often as it takes",
+    control="copies of the same 32 features",
     reference="Choromanski et al. 2021, Rethinking Attention with Performers",
 )
 def features_more(trial: Trial) -> Evidence:
     lengths = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     counts, repeats = trial.pick((32, 128, 512), (32, 128, 512, 2048)), 24
     sweep, lines = [], []
-    for place, r in enumerate(lengths):
+    for index, r in enumerate(lengths):
         rows = [
             [
                 favor_error(
-                    trial.random(place, i), 16, r, C, copies=C // 32 if trial.control else 1
+                    trial.generator(index, i), 16, r, C, copies=C // 32 if trial.control else 1
                 )
                 for C in counts
             ]
@@ -106,10 +111,9 @@ def features_more(trial: Trial) -> Evidence:
     why="""The relative error of C positive features is sqrt((e^(|q+k|^2/sqrt(d)) - 1)/C): what
     counts is |q+k|^2/sqrt(d), and d only through it. If q and k keep their lengths as d grows, it
     falls with 1/sqrt(d), and the error falls with it. But entries of size 1 make |q+k|^2 = 2d, so
-    that it grows as 2 sqrt(d), and the error grows as e^sqrt(d). With |q|^2 = r sqrt(d) d does
-    not matter. Right: the shorter q and k are, the smaller the error; d has no merit of its own.
-    """,
-    judge=Below(0.5, "error of the weights at the largest d over that at d = 4, q, k ~ N(0, I)"),
+    that it grows like 2 sqrt(d), and the error grows like e^sqrt(d). With |q|^2 = r sqrt(d), the
+    error does not depend on d. Correct is: the shorter q and k are, the smaller is the error.""",
+    judge=Below(0.5, "error of the weights at the largest d / that at d = 4, q, k ~ N(0, I)"),
     control="inputs of one length, |q| = |k| = 2, at all d",
 )
 def dimension_more(trial: Trial) -> Evidence:
@@ -121,7 +125,8 @@ def dimension_more(trial: Trial) -> Evidence:
     }
     errors = {
         name: [
-            [favor_error(trial.random(d, i), d, r(d), 256) for i in range(repeats)] for d in sizes
+            [favor_error(trial.generator(d, i), d, r(d), 256) for i in range(repeats)]
+            for d in sizes
         ]
         for name, r in cases.items()
     }
@@ -133,12 +138,12 @@ def dimension_more(trial: Trial) -> Evidence:
         name: mean_interval([last / first for first, last in zip(rows[0], rows[-1], strict=True)])
         for name, rows in errors.items()
     }
-    chosen = "|q| = |k| = 2" if trial.control else "q, k ~ N(0, I)"
+    judged = "|q| = |k| = 2" if trial.control else "q, k ~ N(0, I)"
     return Evidence(
-        ratios[chosen],
+        ratios[judged],
         Lines("dimension d", "relative error, 256 features", lines, x_log=True, y_log=True),
         details={
-            f"d = {sizes[-1]} over d = 4, {name}": round(each.value, 3)
-            for name, each in ratios.items()
+            f"error at d = {sizes[-1]} / at d = 4, {name}": round(ratio.value, 3)
+            for name, ratio in ratios.items()
         },
     )

@@ -1,4 +1,4 @@
-"""What a small model knows of people it read about, in attnlab's embedded world."""
+"""What a small model knows about the people of attnlab's built-in world."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnlab.claims._claim import (
     fraction_interval,
     mean_interval,
 )
-from attnlab.claims._world_models import LEARNERS, OFTEN, learned
+from attnlab.claims._world_models import FREQUENT_ORIGINS, WORLD_MODELS, learn_world
 from attnlab.claims.judges import Above, Below, Between, Every
 from attnlab.report import Mark, Series
 from attnlab.tasks.knowledge._data import Pair, most_common_answer
@@ -28,9 +28,9 @@ from attnlab.tasks.knowledge._world import World
 
 T = TypeVar("T")
 
-DEALS = 100
-WITHOUT = "the same without pretraining"
-REAL = "the share of wrong answers that are real places"
+SHUFFLES = 100
+NO_PRETRAINING = "the same without pretraining"
+REAL_PLACES = "the fraction of wrong answers that are real places"
 
 
 @claim(
@@ -40,52 +40,54 @@ REAL = "the share of wrong answers that are real places"
     statement="without pretraining accuracy stays under the most-common-place baseline and answers "
     "collapse onto a few places; with it it goes far above",
     why="""Questions about some people say nothing about others, so from questions alone a model can
-    only learn how common each place is. If place i is right in a share p_i of questions and is said
-    in a share r_i of them, and the model knows nothing, it is right in sum r_i p_i of them, at most
-    max p_i: no better than always the commonest. Who has read the corpus first has the facts of
-    everybody in its weights, and questions teach it to say them: the difference is knowledge,
-    not skill. That answers collapse is true early in training, when a model has learned little but
-    which places are common; later it learns its questions by heart and answers spread again, as
-    wrong as before. So both accuracies are judged, on people no question asked about, and of the
-    collapse the details tell.""",
+    only learn how common each place is. If place i is correct for a fraction p_i of the questions
+    and a model without knowledge answers it in a fraction r_i of them, its accuracy is sum r_i p_i,
+    at most max p_i: no better than always answering the most common place. A model that has read
+    the corpus first has the facts about everybody in its weights, and the questions teach it to
+    output them: the difference is knowledge, not skill. Answers collapse early in training, when a
+    model has learned little except which places are common. Later it memorizes its training
+    questions, and its answers spread again, as wrong as before. So the judge compares both
+    accuracies, on people without a training question, and the details show the collapse.""",
     judge=Every(
-        Above(0.2, "accuracy less that of always the commonest place"),
-        [Below(0.05, WITHOUT)],
+        Above(0.2, "accuracy minus that of always answering the most common place"),
+        [Below(0.05, NO_PRETRAINING)],
     ),
     control="the two models exchanged",
-    together=LEARNERS,
+    group=WORLD_MODELS,
 )
 def pretraining_gives_knowledge(trial: Trial) -> Evidence:
     runs = {
-        "pretrained": learned(trial.seed, trial.size),
-        "no pretraining": learned(trial.seed, trial.size, "none"),
+        "pretrained": learn_world(trial.seed, trial.size),
+        "no pretraining": learn_world(trial.seed, trial.size, "none"),
     }
     world = runs["pretrained"].world
     common = most_common_answer(world.train)
-    base = sum(gold == common for _, gold in world.held_out) / len(world.held_out)
-    bars = {name: fraction_interval(sum(run.right), len(run.right)) for name, run in runs.items()}
-    without, with_ = "no pretraining", "pretrained"
+    baseline = sum(gold == common for _, gold in world.held_out) / len(world.held_out)
+    bars = {
+        name: fraction_interval(sum(run.correct), len(run.correct)) for name, run in runs.items()
+    }
+    without_pretraining, with_pretraining = "no pretraining", "pretrained"
     if trial.control:
-        without, with_ = with_, without
+        without_pretraining, with_pretraining = with_pretraining, without_pretraining
     return Evidence(
-        _less(bars[with_], base),
-        Bars("share of right answers", bars, [Mark(f"always {common}", y=base)]),
+        _subtract(bars[with_pretraining], baseline),
+        Bars("fraction of correct answers", bars, [Mark(f"always {common}", y=baseline)]),
         details={
-            f"always {common}": round(base, 3),
+            f"always {common}": round(baseline, 3),
             **{
-                f"share of the three commonest answers, {name}": round(
-                    top_fraction(histogram_of_answers(each.text for each in run.said)), 3
+                f"fraction of the three most common answers, {name}": round(
+                    top_fraction(histogram_of_answers(answer.text for answer in run.answers)), 3
                 )
                 for name, run in runs.items()
             },
         },
-        parts={WITHOUT: _less(bars[without], base)},
+        parts={NO_PRETRAINING: _subtract(bars[without_pretraining], baseline)},
     )
 
 
-def _less(found: Estimate, by: float) -> Estimate:
-    low, high = found.ends
-    return Estimate(found.value - by, low - by, high - by)
+def _subtract(estimate: Estimate, amount: float) -> Estimate:
+    low, high = estimate.ends
+    return Estimate(estimate.value - amount, low - amount, high - amount)
 
 
 @claim(
@@ -93,63 +95,71 @@ def _less(found: Estimate, by: float) -> Estimate:
     topic="trained",
     source="course",
     statement="a wrong answer looks like a right one; confidence separates the two only partly",
-    why="""A language model always says something, and what it says is a likely text: a place, in
-    the same words, whether it knows or not. Confidence is the product of its tokens' probabilities.
-    The area under the ROC curve is the chance that a right answer is more confident than a
-    wrong one: 1/2 says nothing, 1 separates all. Between them lies a trade: answer less often
-    (coverage) and err less often (risk), as the figure shows.""",
+    why="""A language model always outputs a likely text: a place, in the same words, whether it
+    knows the answer or not. Its confidence is the product of its tokens' probabilities. The area
+    under the ROC curve is the probability that a correct answer has a higher confidence than a
+    wrong one: 1/2 is chance, 1 separates all. In between there is a trade-off: answer fewer
+    questions (coverage) and make fewer errors (risk), as the plot shows.""",
     judge=Every(
         Between(0.55, 0.99, "area under the ROC curve of confidence"),
-        [Above(0.5, REAL)],
+        [Above(0.5, REAL_PLACES)],
     ),
-    control="confidences dealt to other answers",
-    together=LEARNERS,
+    control="shuffled confidences",
+    group=WORLD_MODELS,
 )
 def invented_answers(trial: Trial) -> Evidence:
-    run = learned(trial.seed, trial.size)
-    sure, right = [each.confidence for each in run.said], run.right
-    known = {gold for _, gold in [*run.world.train, *run.world.held_out]}
-    wrong = [each.text for each, good in zip(run.said, right, strict=True) if not good]
-    places = fraction_interval(sum(text in known for text in wrong), max(1, len(wrong)))
-    dealt = _dealt(sure, trial.seed)
+    run = learn_world(trial.seed, trial.size)
+    confidences, correct = [answer.confidence for answer in run.answers], run.correct
+    places = {gold for _, gold in [*run.world.train, *run.world.held_out]}
+    wrong = [
+        answer.text
+        for answer, is_correct in zip(run.answers, correct, strict=True)
+        if not is_correct
+    ]
+    real_fraction = fraction_interval(sum(text in places for text in wrong), max(1, len(wrong)))
+    shuffled = _shuffle_many(confidences, trial.seed)
     lines = [
-        Series("by confidence", _risk(sure, right)),
-        Series("confidences dealt by chance", _risk(dealt[0], right)),
+        Series("by confidence", _risk_coverage_points(confidences, correct)),
+        Series("shuffled confidences", _risk_coverage_points(shuffled[0], correct)),
     ]
     return Evidence(
-        mean_interval([roc_area(each, right) or 0.0 for each in dealt])
+        mean_interval([roc_area(order, correct) or 0.0 for order in shuffled])
         if trial.control
-        else _area(sure, right, trial.seed),
-        Lines("share of questions answered", "share of wrong answers", lines),
+        else _roc_area(confidences, correct, trial.seed),
+        Lines("fraction of questions answered", "fraction of wrong answers", lines),
         details={
-            "right": sum(right),
+            "right": sum(correct),
             "wrong": len(wrong),
         },
-        parts={REAL: places},
+        parts={REAL_PLACES: real_fraction},
     )
 
 
-def _dealt(values: list[T], seed: int) -> list[list[T]]:
-    """The same values in many orders: what chance would do, without its noise."""
-    draw = random.Random(seed)
-    return [draw.sample(values, len(values)) for _ in range(DEALS)]
+def _shuffle_many(values: list[T], seed: int) -> list[list[T]]:
+    """The values in many random orders: the mean over them is the chance level."""
+    rng = random.Random(seed)
+    return [rng.sample(values, len(values)) for _ in range(SHUFFLES)]
 
 
-def _risk(sure: list[float], right: list[bool]) -> list[tuple[float, float]]:
-    return [(point.coverage, 1 - point.precision) for point in risk_coverage(sure, right)]
+def _risk_coverage_points(
+    confidences: list[float], correct: list[bool]
+) -> list[tuple[float, float]]:
+    return [(point.coverage, 1 - point.precision) for point in risk_coverage(confidences, correct)]
 
 
-def _area(sure: list[float], right: list[bool], seed: int, times: int = 300) -> Estimate:
-    """With the 95% interval of a bootstrap over questions."""
-    draw = np.random.default_rng(seed)
-    confidence, correct = np.array(sure), np.array(right)
+def _roc_area(
+    confidences: list[float], correct_answers: list[bool], seed: int, resamples: int = 300
+) -> Estimate:
+    """The area under the ROC curve, with a 95% bootstrap interval over questions."""
+    rng = np.random.default_rng(seed)
+    values, correct = np.array(confidences), np.array(correct_answers)
     areas = []
-    for _ in range(times):
-        chosen = draw.integers(len(sure), size=len(sure))
-        area = roc_area(confidence[chosen], correct[chosen])
+    for _ in range(resamples):
+        indices = rng.integers(len(confidences), size=len(confidences))
+        area = roc_area(values[indices], correct[indices])
         if area is not None:
             areas.append(area)
-    whole = roc_area(confidence, correct)
+    whole = roc_area(values, correct)
     if whole is None:
         return Estimate(float("nan"))
     low, high = np.quantile(areas, [0.025, 0.975])
@@ -162,44 +172,50 @@ def _area(sure: list[float], right: list[bool], seed: int, times: int = 300) -> 
     source="course",
     statement="for a name that was never seen, the model answers with places of similar names",
     why="""A name is a few tokens, and similar names share some. The model's answer is a function of
-    these tokens, so a name that nobody bears is answered by whatever its parts bring up: the
-    place of somebody with nearly the same name. Measured: how often the answer is the birthplace of
-    one of the three people whose names are spelled most alike, less how often it is one of the
-    three places that belong to another made-up name, which is what chance and common places
-    give: P(answer in near(name)) - P(answer in near(another name)).""",
-    judge=Above(0.05, "how much more often a place of similar names than of other names"),
-    control="answers dealt to other made-up names",
-    together=LEARNERS,
+    these tokens, so for a made-up name it depends on what similar names have in common with it: the
+    answer is the place of a person with nearly the same name. The experiment measures how often the
+    answer is the birthplace of one of the three people with the most similar spelling, minus how
+    often it is one of the three places that belong to another made-up name, which is the effect of
+    chance and of common places: P(answer in near(name)) - P(answer in near(another name)).""",
+    judge=Above(
+        0.05, "how much more often the answer is a place of similar names than of other names"
+    ),
+    control="answers shuffled among the made-up names",
+    group=WORLD_MODELS,
 )
 def unseen_name(trial: Trial) -> Evidence:
-    run = learned(trial.seed, trial.size)
+    run = learn_world(trial.seed, trial.size)
     places = {person.name: person.facts["birthplace"] for person in run.world.people}
     index = NameIndex(places)
-    names = list(run.about_nobody)
-    near = [{places[who] for who, _ in index.nearest(name)} for name in names]
-    said = [run.about_nobody[name].text for name in names]
-    usual = [sum(text in there for there in near) / len(near) for text in said]
-    own = [float(text in there) for text, there in zip(said, near, strict=True)]
-    gains = [a - b for a, b in zip(own, usual, strict=True)]
+    names = list(run.made_up_answers)
+    near_places = [{places[person] for person, _ in index.nearest(name)} for name in names]
+    answers = [run.made_up_answers[name].text for name in names]
+    by_chance = [
+        sum(text in nearby for nearby in near_places) / len(near_places) for text in answers
+    ]
+    matches = [float(text in nearby) for text, nearby in zip(answers, near_places, strict=True)]
+    gains = [match - chance for match, chance in zip(matches, by_chance, strict=True)]
     if trial.control:
-        base = sum(usual) / len(usual)
+        baseline = sum(by_chance) / len(by_chance)
         gains = [
-            sum(text in there for text, there in zip(each, near, strict=True)) / len(near) - base
-            for each in _dealt(said, trial.seed)
+            sum(text in nearby for text, nearby in zip(shuffled, near_places, strict=True))
+            / len(near_places)
+            - baseline
+            for shuffled in _shuffle_many(answers, trial.seed)
         ]
     return Evidence(
         mean_interval(gains),
         Bars(
-            "share of answers among three places",
+            "fraction of answers among three places",
             {
-                "of the three most similar names": mean_interval(own),
-                "of another name's three": mean_interval(usual),
+                "of the three most similar names": mean_interval(matches),
+                "of another name's three": mean_interval(by_chance),
             },
         ),
         details={
             "made-up names": len(names),
             "mean confidence": round(
-                sum(each.confidence for each in run.about_nobody.values()) / len(names), 3
+                sum(answer.confidence for answer in run.made_up_answers.values()) / len(names), 3
             ),
         },
     )
@@ -210,30 +226,34 @@ def unseen_name(trial: Trial) -> Evidence:
     topic="trained",
     source="course",
     statement="error rates differ by the origin of the name",
-    why="""Nothing in attention knows of origins. But a corpus tells more of some people than of
-    others, a fact is learned by being read often, and so errors follow the corpus. Here people
-    whose names are English, Nordic or Latin are told of four times, all others once, as in an
-    encyclopedia written in one part of the world. With everybody told of once (details) the
-    difference is gone: it is the corpus and not the spelling. The control deals the origins to
-    other people, so that groups of the same sizes mean nothing.""",
-    judge=Above(0.1, "error rate of names told of once less that of names told of often"),
-    control="origins dealt to other people",
-    together=LEARNERS,
+    why="""Nothing in attention depends on origins. But a corpus contains more about some people
+    than about others, and a model learns a fact better the more often it reads it, so errors follow
+    the corpus. Here people with English, Nordic or Latin names occur four times and all others
+    once, as in an encyclopedia written in one part of the world. If everybody occurs once
+    (details), the difference disappears: the cause is the corpus, not the spelling. The control
+    shuffles the origins, so that the groups have the same sizes but no meaning.""",
+    judge=Above(0.1, "error rate of names that occur once minus that of frequent names"),
+    control="origins shuffled among people",
+    group=WORLD_MODELS,
 )
 def name_origin_bias(trial: Trial) -> Evidence:
     bars: dict[str, Estimate] = {}
     gaps: dict[str, Estimate] = {}
     for corpus in ("uneven", "even"):
-        run = learned(trial.seed, trial.size, corpus)
-        wrong = [not good for good in run.right]
-        origins = [_origin(run.world, pair) for pair in run.world.held_out]
-        often = [each in OFTEN for each in origins]
-        gaps[corpus] = _gap(wrong, often)
+        run = learn_world(trial.seed, trial.size, corpus)
+        wrong = [not is_correct for is_correct in run.correct]
+        origins = [_origin_of(run.world, pair) for pair in run.world.held_out]
+        frequent = [origin in FREQUENT_ORIGINS for origin in origins]
+        gaps[corpus] = _error_gap(wrong, frequent)
         if corpus == "uneven":
-            bars = {each: _rate(wrong, origins, each) for each in _in_order(origins)}
-            dealt = mean_interval([_gap(wrong, each).value for each in _dealt(often, trial.seed)])
+            bars = {
+                origin: _error_rate(wrong, origins, origin) for origin in _sort_origins(origins)
+            }
+            shuffled = mean_interval(
+                [_error_gap(wrong, order).value for order in _shuffle_many(frequent, trial.seed)]
+            )
     return Evidence(
-        dealt if trial.control else gaps["uneven"],
+        shuffled if trial.control else gaps["uneven"],
         Bars("error rate by origin of the name", bars),
         details={
             f"difference in an {corpus} corpus": "{:.2f} ({:.2f} to {:.2f})".format(
@@ -244,27 +264,28 @@ def name_origin_bias(trial: Trial) -> Evidence:
     )
 
 
-def _in_order(origins: list[str]) -> list[str]:
-    """Those told of often first."""
-    return sorted(set(origins), key=lambda each: (each not in OFTEN, each))
+def _sort_origins(origins: list[str]) -> list[str]:
+    """Frequent origins first."""
+    return sorted(set(origins), key=lambda origin: (origin not in FREQUENT_ORIGINS, origin))
 
 
-def _rate(wrong: list[bool], origins: list[str], origin: str) -> Estimate:
-    mine = [bad for bad, each in zip(wrong, origins, strict=True) if each == origin]
-    return fraction_interval(sum(mine), len(mine))
+def _error_rate(wrong: list[bool], origins: list[str], origin: str) -> Estimate:
+    errors = [is_wrong for is_wrong, other in zip(wrong, origins, strict=True) if other == origin]
+    return fraction_interval(sum(errors), len(errors))
 
 
-def _gap(wrong: list[bool], often: list[bool]) -> Estimate:
-    once = [bad for bad, each in zip(wrong, often, strict=True) if not each]
-    return _difference(once, [bad for bad, each in zip(wrong, often, strict=True) if each])
+def _error_gap(wrong: list[bool], frequent: list[bool]) -> Estimate:
+    pairs = list(zip(wrong, frequent, strict=True))
+    rare_errors = [is_wrong for is_wrong, is_frequent in pairs if not is_frequent]
+    return _difference(rare_errors, [is_wrong for is_wrong, is_frequent in pairs if is_frequent])
 
 
-def _origin(world: World, pair: Pair) -> str:
+def _origin_of(world: World, pair: Pair) -> str:
     return next(person.origin for person in world.people if f" {person.name} born" in pair[0])
 
 
 def _difference(one: list[bool], other: list[bool]) -> Estimate:
-    """Of two shares, with Newcombe's interval from those of Wilson."""
+    """Difference of two fractions, with Newcombe's interval from Wilson intervals."""
     a, b = fraction_interval(sum(one), len(one)), fraction_interval(sum(other), len(other))
     (a_low, a_high), (b_low, b_high) = a.ends, b.ends
     gap = a.value - b.value

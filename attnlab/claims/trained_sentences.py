@@ -1,7 +1,7 @@
-"""Sentences in which one word should look at another: a verb, a pronoun, a title.
+"""Generates sentences in which one word should attend to another: a verb, a pronoun or a title.
 
-The two halves of a set share no name and no noun, so that a head that is chosen on one half cannot
-do well on the other by liking a name.
+The two halves of a set share no name and no noun. A head that is selected on one half because it
+prefers a certain name therefore gains nothing on the other half.
 """
 
 from __future__ import annotations
@@ -26,75 +26,92 @@ MEN = """
     john peter david james robert thomas george paul henry william charles edward richard
     michael joseph frank daniel martin simon philip andrew stephen kevin brian eric jack
 """
-FIRST = ("", "today", "yes ,", "as usual", "on some days", "they say that")
+OPENINGS = ("", "today", "yes ,", "as usual", "on some days", "they say that")
 
 Sentence = tuple[str, str, str, str]
-"""Text, the word that looks, the word it should look at, the other one."""
+"""The text, the attending word, the word it should attend to, and the other candidate."""
 
 
-class Words:
-    """Draws from every other word of a list, so that two halves share none of their names."""
+class HalfVocabulary:
+    """Chooses from every other word of a list, so that the two halves share no names."""
 
-    def __init__(self, draw: random.Random, half: int) -> None:
-        self.draw, self.half = draw, half
+    def __init__(self, rng: random.Random, half: int) -> None:
+        self.rng, self.half = rng, half
 
-    def one(self, words: str) -> str:
-        return self.draw.choice(words.split()[self.half :: 2])
+    def choose_word(self, words: str) -> str:
+        return self.rng.choice(words.split()[self.half :: 2])
 
-    def any(self, words: Sequence[str]) -> str:
-        return self.draw.choice(words)
+    def choose(self, words: Sequence[str]) -> str:
+        return self.rng.choice(words)
 
 
-def _verbs(words: Words, count: int) -> list[Sentence]:
-    found = []
+def _make_verb_sentences(words: HalfVocabulary, count: int) -> list[Sentence]:
+    sentences = []
     for number in range(count):
-        who, thing, verb = words.one(ANIMATE), words.one(THINGS), words.any(VERBS)
-        first = words.any(FIRST)
-        middle = (
-            f"the {who} near the {thing} {verb}" if number % 2 else
-            f"near the {thing} the {who} {verb}"
-        )  # fmt: skip
-        found.append((f"{first} {middle} .", verb, who, thing))
-    return found
-
-
-def _pronouns(words: Words, count: int) -> list[Sentence]:
-    found = []
-    for number in range(count):
-        she, he = words.one(WOMEN), words.one(MEN)
-        nearer = number % 2
-        pronoun, wanted, other = ("she", she, he) if number // 2 % 2 else ("he", he, she)
-        one, two = (other, wanted) if nearer else (wanted, other)
-        told, verb = words.any(("told", "asked", "wrote to")), words.any(VERBS)
-        first = words.any(FIRST)
-        found.append(
-            (f"{first} {one} {told} {two} that {pronoun} {verb} .", pronoun, wanted, other)
+        noun, thing, verb = (
+            words.choose_word(ANIMATE),
+            words.choose_word(THINGS),
+            words.choose(VERBS),
         )
-    return found
+        opening = words.choose(OPENINGS)
+        middle = (
+            f"the {noun} near the {thing} {verb}" if number % 2 else
+            f"near the {thing} the {noun} {verb}"
+        )  # fmt: skip
+        sentences.append((f"{opening} {middle} .", verb, noun, thing))
+    return sentences
 
 
-def _titles(words: Words, count: int) -> list[Sentence]:
-    found = []
+def _make_pronoun_sentences(words: HalfVocabulary, count: int) -> list[Sentence]:
+    sentences = []
     for number in range(count):
-        she, he = words.one(WOMEN), words.one(MEN)
-        title, wanted, other = ("mrs", she, he) if number // 2 % 2 else ("mr", he, she)
-        one, two = (other, wanted) if number % 2 else (wanted, other)
-        verb, last = words.any(VERBS), words.any(("smith", "brown", "miller", "young"))
-        first = words.any(FIRST)
-        found.append(
+        she, he = words.choose_word(WOMEN), words.choose_word(MEN)
+        nearer = number % 2
+        pronoun, target, other = ("she", she, he) if number // 2 % 2 else ("he", he, she)
+        first, second = (other, target) if nearer else (target, other)
+        reporting_verb, verb = words.choose(("told", "asked", "wrote to")), words.choose(VERBS)
+        opening = words.choose(OPENINGS)
+        sentences.append(
             (
-                f"{first} {one} and {two} are here , and {title} {last} {verb} .",
-                title,
-                wanted,
+                f"{opening} {first} {reporting_verb} {second} that {pronoun} {verb} .",
+                pronoun,
+                target,
                 other,
             )
         )
-    return found
+    return sentences
 
 
-MAKERS = {"verb to subject": _verbs, "pronoun to name": _pronouns, "title to name": _titles}
+def _make_title_sentences(words: HalfVocabulary, count: int) -> list[Sentence]:
+    sentences = []
+    for number in range(count):
+        she, he = words.choose_word(WOMEN), words.choose_word(MEN)
+        title, target, other = ("mrs", she, he) if number // 2 % 2 else ("mr", he, she)
+        first, second = (other, target) if number % 2 else (target, other)
+        verb, surname = words.choose(VERBS), words.choose(("smith", "brown", "miller", "young"))
+        opening = words.choose(OPENINGS)
+        sentences.append(
+            (
+                f"{opening} {first} and {second} are here , and {title} {surname} {verb} .",
+                title,
+                target,
+                other,
+            )
+        )
+    return sentences
 
 
-def sentences(kind: str, draw: random.Random, count: int) -> list[Sentence]:
-    """The second half has other names and nouns than the first."""
-    return [each for half in (0, 1) for each in MAKERS[kind](Words(draw, half), count // 2)]
+SENTENCE_MAKERS = {
+    "verb to subject": _make_verb_sentences,
+    "pronoun to name": _make_pronoun_sentences,
+    "title to name": _make_title_sentences,
+}
+
+
+def make_sentences(kind: str, rng: random.Random, count: int) -> list[Sentence]:
+    """Random sentences of one kind. The second half uses other names and nouns than the first."""
+    return [
+        sentence
+        for half in (0, 1)
+        for sentence in SENTENCE_MAKERS[kind](HalfVocabulary(rng, half), count // 2)
+    ]

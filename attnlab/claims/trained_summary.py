@@ -1,8 +1,8 @@
-"""Does a Performer learn as well as softmax? Both learn to summarize, every layer of one kind.
+"""Whether a Performer learns as well as softmax attention, on a small summarization task.
 
-Texts say of made-up things what they are and what they are for; a summary names both. There are so
-many words that only who finds and copies the right ones does well. Runs are so short that softmax
-itself is still on its way: at its end all losses are 0, and alike whatever learned them.
+Each text says what a made-up thing is and what it is for, and its summary repeats both. There are
+so many words that a model must find and copy the right ones. Runs are so short that softmax is
+still learning: after long training all losses are 0, and nothing can be compared.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from attnlab.tasks.summary._training import train_tokenizer
 from attnlab.training import Run, train
 
 WORDS = ["".join(each) for each in product("bdgklmnprt", "aeiou", "dklmnrst")]
-LIMIT = 0.1  # of what softmax learned, in nats per token
-STEPS = 60  # softmax is then at a tenth and at three fifths of guessing, by its rate
-RATES = (1.0, 0.5)  # times the usual
+MAX_GAP = 0.1  # as a fraction of what softmax learned
+STEPS = 60  # softmax then has a tenth, or three fifths, of the guessing loss, by learning rate
+LEARNING_RATE_FACTORS = (1.0, 0.5)  # of the usual learning rate
 MODEL = SummaryModel(
     vocabulary=1000, text_tokens=32, summary_tokens=8, width=32, encoder_layers=1,
     decoder_layers=1, heads=4, dropout=0.0, smoothing=0.0,
 )  # fmt: skip
-HELD = 200  # texts that are measured
-BLIND = "favor:features=1"
+HELD_OUT = 200  # texts for the measurement
+ONE_FEATURE = "favor:features=1"
 
 
 @claim(
@@ -50,44 +50,47 @@ BLIND = "favor:features=1"
     source="paper",
     statement="a Performer trains to about the same loss as softmax attention, over several "
     "settings",
-    why="""FAVOR+ estimates exp(q.k) by m positive random features, so a Performer approximates
-    softmax attention; trained from the start it need not approximate anything, it only must learn.
-    But a state of m features cannot hold more than about m pairs, and weights phi(q).phi(k) of few
-    features cannot be as sharp as exp(q.k), so a task that looks words up should show a gap where
-    m is small. Both learn to summarize with the mechanism in all layers and in the copy head, with
-    two learning rates; what is compared is the loss on new texts, seed by seed, while softmax is
-    still learning: where both have come to 0 they match whatever they are. The gap is a share of
+    why="""FAVOR+ estimates exp(q.k) with m positive random features, so a Performer approximates
+    softmax attention. If it is trained from the start, it need not approximate well; it only has to
+    learn. But a state of m features cannot store more than about m pairs, and weights phi(q).phi(k)
+    of few features cannot be as sharp as exp(q.k), so a task that looks up words should show a gap
+    if m is small. Both models learn to summarize, with the mechanism in all layers and in the copy
+    head, at two learning rates. The experiment compares their losses on new texts, seed by seed,
+    while softmax is still learning, because fully trained models all reach 0. The gap is divided by
     what softmax learned: how far its loss is below that of guessing tokens by their frequency. Of
-    the rates the one counts where the Performer is furthest behind. With one feature, phi(q)
-    cancels from the weights: they cannot depend on the query.""",
+    the two learning rates, the one with the larger gap counts. With one feature, phi(q) cancels in
+    the weights, which then cannot depend on the query.""",
     reference="Choromanski et al. 2020, Rethinking attention with Performers, arXiv 2009.14794",
     judge=OnlyWhen(
-        Below(LIMIT, "loss of the Performer above that of softmax, by what softmax learned"),
+        Below(MAX_GAP, "loss of the Performer minus that of softmax / what softmax learned"),
         "number of features",
     ),
-    control="one feature instead, whatever the setting says",
+    control="one feature instead",
 )
 def performer_matches(trial: Trial) -> Evidence:
     counts, seeds = trial.pick((32,), (4, 16, 64, 256)), trial.pick(3, 8)
-    places = [(trial.seed * 100 + each, trial.size) for each in range(seeds)]
-    exact = {rate: [_loss("softmax", rate, *place) for place in places] for rate in RATES}
-    guessed = [_guessing(*place) for place in places]
+    runs = [(trial.seed * 100 + offset, trial.size) for offset in range(seeds)]
+    exact_losses = {
+        factor: [_trained_loss("softmax", factor, *run) for run in runs]
+        for factor in LEARNING_RATE_FACTORS
+    }
+    guesses = [_guessing_loss(*run) for run in runs]
     sweep: list[tuple[float, Estimate]] = []
     for count in counts:
-        spec = BLIND if trial.control else f"favor:features={count}"
+        spec = ONE_FEATURE if trial.control else f"favor:features={count}"
         gaps = [
             mean_interval([
-                (_loss(spec, rate, *place) - softmax) / (guess - softmax)
-                for place, softmax, guess in zip(places, exact[rate], guessed, strict=True)
+                (_trained_loss(spec, factor, *run) - softmax) / (guess - softmax)
+                for run, softmax, guess in zip(runs, exact_losses[factor], guesses, strict=True)
             ])
-            for rate in RATES
+            for factor in LEARNING_RATE_FACTORS
         ]  # fmt: skip
         sweep.append((float(count), max(gaps, key=lambda gap: gap.value)))
     return Evidence(
         sweep[-1][1],
         Lines(
             "features",
-            "behind softmax, by what it learned",
+            "loss gap / what softmax learned",
             [
                 Series(
                     "Performer",
@@ -96,15 +99,17 @@ def performer_matches(trial: Trial) -> Evidence:
                 )
             ],
             x_log=True,
-            marks=[Mark("a match", y=LIMIT)],
+            marks=[Mark("a match", y=MAX_GAP)],
         ),
         sweep=sweep,
         details={
             **{
-                f"loss of softmax at {rate:g} times the rate": round(statistics.fmean(losses), 3)
-                for rate, losses in exact.items()
+                f"loss of softmax at {factor:g} times the learning rate": round(
+                    statistics.fmean(losses), 3
+                )
+                for factor, losses in exact_losses.items()
             },
-            "loss of guessing": round(statistics.fmean(guessed), 3),
+            "loss of guessing": round(statistics.fmean(guesses), 3),
             "seeds": seeds,
         },
     )
@@ -112,28 +117,30 @@ def performer_matches(trial: Trial) -> Evidence:
 
 @lru_cache(maxsize=16)
 def _task(seed: int, size: Size) -> SummaryTask:
-    pairs = texts(1000 if size == "small" else 5000, seed)
-    tokens = train_tokenizer(pairs[:-HELD], MODEL.vocabulary)
+    pairs = make_texts(1000 if size == "small" else 5000, seed)
+    tokens = train_tokenizer(pairs[:-HELD_OUT], MODEL.vocabulary)
     encoding = SummaryTextEncoding(tokens, MODEL.text_tokens, MODEL.summary_tokens)
-    return SummaryTask(pairs[:-HELD], pairs[-HELD:], encoding, smoothing=MODEL.smoothing, about={})
+    return SummaryTask(
+        pairs[:-HELD_OUT], pairs[-HELD_OUT:], encoding, smoothing=MODEL.smoothing, about={}
+    )
 
 
 @lru_cache(maxsize=256)
-def _loss(spec: str, rate: float, seed: int, size: Size) -> float:
-    """Of one trained model on new texts; kept, because the control asks for softmax again."""
+def _trained_loss(spec: str, factor: float, seed: int, size: Size) -> float:
+    """Loss of a trained model on new texts. Cached, because the control needs softmax again."""
     task = _task(seed, size)
     settings = replace(
         TRAINING, minutes=None, steps=STEPS, warmup_steps=10, batch_tokens=512, seed=seed,
         save_every=STEPS + 1, evaluations=None,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-        made = MODEL.with_attention(spec, "all").build(task.encoding.tokenizer.vocabulary, seed)
+        model = MODEL.with_attention(spec, "all").build(task.encoding.tokenizer.vocabulary, seed)
         run = Run(Path(folder))
-        return train(task, made, scale_learning_rates(settings, rate), run, quiet=True)["loss"]
+        return train(task, model, scale_learning_rates(settings, factor), run, quiet=True)["loss"]
 
 
-def _guessing(seed: int, size: Size) -> float:
-    """The loss of whoever knows only how often each token stands in a summary."""
+def _guessing_loss(seed: int, size: Size) -> float:
+    """The loss of guessing each token by its frequency in summaries."""
     task = _task(seed, size)
     return guessing_loss(
         [token for _, target in task.rows for token in target.tolist()],
@@ -142,19 +149,21 @@ def _guessing(seed: int, size: Size) -> float:
     )
 
 
-def guessing_loss(seen: Sequence[int], asked: Sequence[int], vocabulary: int) -> float:
-    """Nats per token of frequencies, with one more of each token so that none is impossible."""
-    counts, total = Counter(seen), len(seen) + vocabulary
-    return -statistics.fmean(math.log((counts[token] + 1) / total) for token in asked)
+def guessing_loss(
+    train_tokens: Sequence[int], test_tokens: Sequence[int], vocabulary: int
+) -> float:
+    """Nats per token of guessing by frequency, with add-one smoothing."""
+    counts, total = Counter(train_tokens), len(train_tokens) + vocabulary
+    return -statistics.fmean(math.log((counts[token] + 1) / total) for token in test_tokens)
 
 
-def texts(count: int, seed: int) -> list[Pair]:
-    """What a thing is and what it is for, before or after what it has."""
-    draw = random.Random(seed)
-    found = []
+def make_texts(count: int, seed: int) -> list[Pair]:
+    """Texts with two facts in random order: what a thing is and is for, and what it has."""
+    rng = random.Random(seed)
+    pairs = []
     for _ in range(count):
-        name, kind, field, part, other = draw.sample(WORDS, 5)
+        name, kind, field, part, other = rng.sample(WORDS, 5)
         facts = [f"the {name} is a {kind} for {field}", f"it has {part} and {other}"]
-        draw.shuffle(facts)
-        found.append(Pair(" ; ".join(facts), f"{kind} for {field}"))
-    return found
+        rng.shuffle(facts)
+        pairs.append(Pair(" ; ".join(facts), f"{kind} for {field}"))
+    return pairs

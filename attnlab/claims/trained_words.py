@@ -1,4 +1,4 @@
-"""What a trained encoder does with words: who is meant, what a word means here, what matters.
+"""What a trained encoder does with words: references, meaning in context, importance.
 
 Letters: L layers, H heads, T tokens.
 """
@@ -20,9 +20,15 @@ from attnlab.claims._claim import (
     fraction_interval,
     mean_interval,
 )
-from attnlab.claims._trained_models import Reader, needs, one_of, texts, trained
+from attnlab.claims._trained_models import (
+    TextReader,
+    get_reader,
+    needs_models,
+    sentences_for,
+    trained_reader,
+)
 from attnlab.claims.judges import Above, Below, Every
-from attnlab.claims.trained_sentences import MAKERS, sentences
+from attnlab.claims.trained_sentences import SENTENCE_MAKERS, make_sentences
 from attnlab.interpret._options import LookInput
 
 
@@ -32,58 +38,62 @@ from attnlab.interpret._options import LookInput
     source="paper",
     statement="a verb attends to its subject rather than to a nearer noun, a pronoun or title to "
     "the name it stands for",
-    why="""Some heads of trained encoders follow grammar: for 'the doctor near the lake sleeps' one
-    can compare a(sleeps, doctor) with a(sleeps, lake). Of 72 heads some will do well by luck, so
-    for each kind the best is chosen on one half of the sentences and measured on the other,
-    which has other names and nouns: a head that happens to like one name gains nothing.
-    Position alone must not help, so in half of the sentences the subject (or the name) is the
-    nearer word and in half the further one: a head that always takes the nearer word gets 50%.
-    The result says that a head prefers the right word, not that the model needs that head.""",
+    why="""Some heads of trained encoders follow grammar: for 'the doctor near the lake sleeps' you
+    can compare a(sleeps, doctor) with a(sleeps, lake). Of 72 heads some do well by luck, so for
+    each kind the best head is selected on one half of the sentences and measured on the other. That
+    half has other names and nouns, so that a head that prefers a certain name gains nothing.
+    Position alone must not help, so the subject (or the name) is the nearer word in half of the
+    sentences: a head that always prefers the nearer word gets 50%. The result shows that a head
+    prefers the correct word, not that the model needs this head.""",
     reference="Clark et al. 2019, What does BERT look at?, arXiv 1906.04341",
-    judge=Above(0.7, "share of new sentences where the best head prefers the right word (MiniLM)"),
-    control="the untrained twin",
-    needs=needs("minilm"),
+    judge=Above(
+        0.7, "fraction of new sentences where the best head prefers the correct word (MiniLM)"
+    ),
+    control="an untrained copy",
+    needs=needs_models("minilm"),
 )
-def subject_and_pronoun(trial: Trial) -> Evidence:
+def grammatical_attention(trial: Trial) -> Evidence:
     bars: dict[str, Estimate] = {}
-    decides = Estimate(0.0)
-    for fresh in (False, True):
-        label = ", untrained" if fresh else ""
-        hits, of = 0, 0
-        for kind, right in _right(trial.seed, trial.pick(80, 400), fresh).items():
-            chosen, new = right.chunk(2)  # (N / 2, L H) each
-            best = int(chosen.float().mean(0).argmax())
-            found = int(new[:, best].sum())
-            bars[f"{kind}{label}"] = fraction_interval(found, len(new))
-            hits, of = hits + found, of + len(new)
-        if fresh == trial.control:
-            decides = fraction_interval(hits, of)
-    return Evidence(decides, Bars("share of sentences with the right word", bars))
+    judged = Estimate(0.0)
+    for untrained in (False, True):
+        label = ", untrained" if untrained else ""
+        hits, total = 0, 0
+        for kind, correct in _prefers_correct_word(
+            trial.seed, trial.pick(80, 400), untrained
+        ).items():
+            selection, new = correct.chunk(2)  # (N / 2, L H) each
+            best = int(selection.float().mean(0).argmax())
+            new_hits = int(new[:, best].sum())
+            bars[f"{kind}{label}"] = fraction_interval(new_hits, len(new))
+            hits, total = hits + new_hits, total + len(new)
+        if untrained == trial.control:
+            judged = fraction_interval(hits, total)
+    return Evidence(judged, Bars("fraction of sentences with the correct word", bars))
 
 
 @lru_cache(maxsize=4)
-def _right(seed: int, count: int, fresh: bool) -> dict[str, Tensor]:
-    """For each kind (N, L H): whether the word looks more at the right one than at the other.
+def _prefers_correct_word(seed: int, count: int, untrained: bool) -> dict[str, Tensor]:
+    """For each kind (N, L H): whether the word attends more to the correct word than to the other.
 
-    Kept, because the control asks for the same.
+    Cached, because the control needs the same.
     """
-    draw = random.Random(seed)
-    reader = one_of("minilm", seed, fresh=fresh)
-    found = {}
-    for kind in MAKERS:
-        told = sentences(kind, draw, count)
+    rng = random.Random(seed)
+    reader = get_reader("minilm", seed, untrained=untrained)
+    correct = {}
+    for kind in SENTENCE_MAKERS:
+        examples = make_sentences(kind, rng, count)
         rows = []
-        reads = reader.read_all([text for text, _, _, _ in told])
-        for read, (_, word, wanted, other) in zip(reads, told, strict=True):
-            row = read.weights[:, :, read.place(word)].flatten(0, 1)  # (L H, T)
-            rows.append(row[:, read.place(wanted)] > row[:, read.place(other)])
-        found[kind] = torch.stack(rows)
-    return found
+        reads = reader.read_all([text for text, _, _, _ in examples])
+        for read, (_, word, target, other) in zip(reads, examples, strict=True):
+            row = read.weights[:, :, read.position_of(word)].flatten(0, 1)  # (L H, T)
+            rows.append(row[:, read.position_of(target)] > row[:, read.position_of(other)])
+        correct[kind] = torch.stack(rows)
+    return correct
 
 
-# One word in two surroundings, at the same place in both: a place alone changes keys, too
+# One word in two contexts, at the same position in both, because positions change keys too
 
-PAIRS = (
+HOMONYMS = (
     ("I was just going to play at the park .", "I was going to a play in the park .", "play"),
     ("We sat down on the bank of the river .", "We got money from the bank in town .", "bank"),
     ("They found a small bat in the cave .", "He swung the wooden bat at the ball .", "bat"),
@@ -93,8 +103,12 @@ PAIRS = (
     ("The farmer built a pen for the pigs .", "She wrote with a pen on the paper .", "pen"),
     ("A bird with a long bill ate the fish .", "We paid for the large bill at the bar .", "bill"),
 )
-ALIKE = "the same of the weights it gives"
-NAIVE = ("I was going to play at the park .", "I was going to a play in the park .", "play")
+WEIGHT_CHANGE = "1 - cosine of the weights it gives"
+DIFFERENT_POSITIONS = (
+    "I was going to play at the park .",
+    "I was going to a play in the park .",
+    "play",
+)
 
 
 @claim(
@@ -105,44 +119,47 @@ NAIVE = ("I was going to play at the park .", "I was going to a play in the park
     'the park", while attention looks alike',
     why="""A key is k = W_K x, and from the second layer on x holds what attention brought from
     other words: the verb and the noun get different keys although the word is the same. The
-    comparison needs care: in these two sentences the word stands at different places, and in an
-    untrained model, where position codes are as long as word vectors, this alone turns the keys
-    (details). So the word is put at the same place here. Then the keys of the first layer are
-    equal, and an untrained twin, whose attention only averages, changes its keys by next to
-    nothing, while the trained model's keys turn. The weights that the word gives change less:
-    they are said to look alike where they change by at most 0.1.""",
+    comparison needs care. In these two sentences the word is at different positions, and in an
+    untrained model, whose position codes are as long as its word vectors, this alone changes the
+    keys (details). So the experiment uses sentences with the word at the same position. Then the
+    keys of the first layer are equal. In an untrained copy, whose attention only averages, the keys
+    hardly change, while in the trained model they do. The weights that the word gives change less:
+    they count as alike if they change by at most 0.1.""",
     judge=Every(
         Above(0.05, "1 - cosine of the word's keys in two meanings, layers 2 to 6 (MiniLM)"),
-        [Below(0.1, ALIKE)],
+        [Below(0.1, WEIGHT_CHANGE)],
     ),
-    control="the untrained twin",
-    needs=needs("minilm"),
+    control="an untrained copy",
+    needs=needs_models("minilm"),
 )
 def context_changes_keys(trial: Trial) -> Evidence:
     bars: dict[str, Estimate] = {}
     details: dict[str, float | int | str] = {}
-    decides = alike = Estimate(0.0)
-    for fresh in (False, True):
-        reader = one_of("minilm", trial.seed, fresh=fresh)
-        label = "untrained" if fresh else "trained"
-        found = torch.stack([_changes(reader, *pair) for pair in PAIRS])  # (pairs, 2, L)
-        keys, rows = found[:, 0, 1:].mean(1), found[:, 1, 1:].mean(1)
+    judged = weight_change = Estimate(0.0)
+    for untrained in (False, True):
+        reader = get_reader("minilm", trial.seed, untrained=untrained)
+        label = "untrained" if untrained else "trained"
+        changes = torch.stack(
+            [_context_changes(reader, *pair) for pair in HOMONYMS]
+        )  # (pairs, 2, L)
+        keys, rows = changes[:, 0, 1:].mean(1), changes[:, 1, 1:].mean(1)
         bars[f"keys, {label}"] = mean_interval(keys.tolist())
         bars[f"attention of the word, {label}"] = mean_interval(rows.tolist())
-        naive = _changes(reader, *NAIVE)[0, 1:].mean()
-        details[f"keys of play at two places, {label}"] = round(float(naive), 3)
-        if fresh == trial.control:
-            decides, alike = bars[f"keys, {label}"], bars[f"attention of the word, {label}"]
-    drawn = Bars("change: 1 - cosine of keys, of weights", bars)
-    return Evidence(decides, drawn, details=details, parts={ALIKE: alike})
+        moved = _context_changes(reader, *DIFFERENT_POSITIONS)[0, 1:].mean()
+        details[f"keys of play at two positions, {label}"] = round(float(moved), 3)
+        if untrained == trial.control:
+            judged, weight_change = bars[f"keys, {label}"], bars[f"attention of the word, {label}"]
+    plot = Bars("change: 1 - cosine of keys, or of weights", bars)
+    return Evidence(judged, plot, details=details, parts={WEIGHT_CHANGE: weight_change})
 
 
-def _changes(reader: Reader, one: str, other: str, word: str) -> Tensor:
+def _context_changes(reader: TextReader, one: str, other: str, word: str) -> Tensor:
     """(2, L): 1 - cosine of the word's keys, and of its rows of weights, mean over heads.
 
-    Rows can be compared where both sentences have as many tokens; else the rest is nothing."""
+    If the sentences differ in length, only the common positions of the rows are compared.
+    """
     reads = [reader.read(text, qkv=True) for text in (one, other)]
-    a, b = ((read.keys[:, :, read.place(word)], read.weights[:, :, read.place(word)])
+    a, b = ((read.keys[:, :, read.position_of(word)], read.weights[:, :, read.position_of(word)])
             for read in reads)  # fmt: skip
     shared = min(a[1].shape[-1], b[1].shape[-1])
     return torch.stack([
@@ -156,59 +173,70 @@ def _changes(reader: Reader, one: str, other: str, word: str) -> Tensor:
     topic="trained",
     source="course",
     statement="gradients are larger at strongly attended words",
-    why="""What a head gives is c = sum a_i v_i, so dc/dv_i = a_i: a word's value counts by its
-    weight. But the gradient at the word's vector also goes through queries, keys, the residual path
-    and all other layers, so this need not carry over to a whole model. Measured is the rank
-    correlation over the words of a sentence between the weight that a word gets (mean of all
-    layers, heads and queries) and the length of the gradient at its embedding, of the sentence's
-    mean vector along random directions. [CLS] and [SEP] are left out: they get much weight and
-    are no words.""",
+    why="""The output of a head is c = sum a_i v_i, so dc/dv_i = a_i: a word's value counts by its
+    weight. But the gradient at the word's vector also passes through queries, keys, the residual
+    path and all other layers, so this need not be true of a whole model. The experiment measures
+    the rank correlation, over the words of a sentence, between the weight that a word receives
+    (mean of all layers, heads and queries) and the norm of the gradient at its embedding. The
+    gradient is that of the sentence's mean vector along random directions. [CLS] and [SEP] are left
+    out: they get much weight and are not words.""",
     judge=Above(0.3, "rank correlation of weight received and gradient (MiniLM)"),
-    control="weights dealt to other words of the sentence",
-    needs=needs("minilm"),
+    control="weights shuffled among the words of the sentence",
+    needs=needs_models("minilm"),
 )
 def gradient_at_attended(trial: Trial) -> Evidence:
-    reader = trained("minilm")
-    of: dict[str, list[float]] = {}
-    dealt: list[float] = []
-    for number, text in enumerate(texts(trial)):
+    reader = trained_reader("minilm")
+    correlations: dict[str, list[float]] = {}
+    shuffled: list[float] = []
+    for number, text in enumerate(sentences_for(trial)):
         read = reader.read(text)
         words = ~torch.tensor(read.sequence.special)
-        gradient = _gradient(reader, text, trial.random(number))[words]
+        gradient = _gradient_norms(reader, text, trial.generator(number))[words]
         received = read.weights.mean((1, 2))[:, words]  # (L, words)
-        of.setdefault("all layers", []).append(rank_correlation(received.mean(0), gradient))
-        for layer, each in enumerate(received, 1):
-            of.setdefault(f"layer {layer}", []).append(rank_correlation(each, gradient))
-        dealt.append(_dealt(received.mean(0), gradient, trial.random(number, 1)))
-    of["dealt to other words"] = dealt
+        correlations.setdefault("all layers", []).append(
+            rank_correlation(received.mean(0), gradient)
+        )
+        for layer, layer_weights in enumerate(received, 1):
+            correlations.setdefault(f"layer {layer}", []).append(
+                rank_correlation(layer_weights, gradient)
+            )
+        shuffled.append(
+            _shuffled_correlation(received.mean(0), gradient, trial.generator(number, 1))
+        )
+    correlations["shuffled"] = shuffled
     return Evidence(
-        mean_interval(dealt if trial.control else of["all layers"]),
+        mean_interval(shuffled if trial.control else correlations["all layers"]),
         Bars(
-            "rank correlation with the gradient", {name: mean_interval(v) for name, v in of.items()}
+            "rank correlation with the gradient",
+            {name: mean_interval(v) for name, v in correlations.items()},
         ),
     )
 
 
-def _dealt(one: Tensor, other: Tensor, generator: torch.Generator, deals: int = 50) -> float:
-    """The mean over many orders of the first: what chance would give, without its noise."""
-    orders = [torch.randperm(len(one), generator=generator) for _ in range(deals)]
-    return sum(rank_correlation(one[order], other) for order in orders) / deals
+def _shuffled_correlation(
+    one: Tensor, other: Tensor, generator: torch.Generator, shuffles: int = 50
+) -> float:
+    """Mean correlation over many random orders of the first: the chance level."""
+    orders = [torch.randperm(len(one), generator=generator) for _ in range(shuffles)]
+    return sum(rank_correlation(one[order], other) for order in orders) / shuffles
 
 
-def _gradient(reader: Reader, text: str, generator: torch.Generator, directions: int = 4) -> Tensor:
-    """(T,): length of the gradient at each token's embedding, over random directions."""
-    inputs = dict(reader.subject.prepare(LookInput(text)).inputs)
-    model = reader.subject.model
+def _gradient_norms(
+    reader: TextReader, text: str, generator: torch.Generator, directions: int = 4
+) -> Tensor:
+    """(T,): norm of the gradient at each token's embedding, over random directions."""
+    inputs = dict(reader.inspected.prepare(LookInput(text)).inputs)
+    model = reader.inspected.model
     vectors = model.get_input_embeddings()(inputs.pop("input_ids")).detach().requires_grad_()
     mean = model(inputs_embeds=vectors, **inputs).last_hidden_state[0].mean(0)  # (W,)
-    found = []
+    gradients = []
     for _ in range(directions):
-        along = torch.randn(mean.shape, generator=generator)
-        found.append(torch.autograd.grad(mean @ along, vectors, retain_graph=True)[0][0])
-    return torch.stack(found).pow(2).sum((0, 2)).sqrt()
+        direction = torch.randn(mean.shape, generator=generator)
+        gradients.append(torch.autograd.grad(mean @ direction, vectors, retain_graph=True)[0][0])
+    return torch.stack(gradients).pow(2).sum((0, 2)).sqrt()
 
 
 def rank_correlation(one: Tensor, other: Tensor) -> float:
-    """Spearman's; there are no ties among measured numbers."""
-    ranks = torch.stack([each.argsort().argsort().double() for each in (one, other)])
+    """Spearman's rank correlation. Measured numbers have no ties."""
+    ranks = torch.stack([values.argsort().argsort().double() for values in (one, other)])
     return float(torch.corrcoef(ranks)[0, 1])

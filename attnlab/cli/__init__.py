@@ -92,9 +92,9 @@ def demo(
     overwrite: Annotated[bool, flag("Replace the demo in --out.")] = False,
 ) -> None:
     """Train a small model on facts, audit it and look inside. Writes a page in four minutes."""
-    from attnlab.demo._progress_line import getting_ready
+    from attnlab.demo._progress_line import show_startup_status
 
-    with getting_ready():
+    with show_startup_status():
         from attnlab.demo._run_demo import run_demo
     if run_demo(out=out, seed=seed, overwrite=overwrite).problems:
         sys.exit(1)

@@ -11,12 +11,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from attnlab._command_options import create_app, flag, option
 from attnlab._safe_files import write_json, write_text
-from attnlab.claims import CLAIMS, Claim, Result, chosen, run
+from attnlab.claims import CLAIMS, Claim, Result, run_claims, select_claims
 from attnlab.claims._claim import Size
-from attnlab.claims._ledger import ledger
-from attnlab.claims._ledger_markdown import markdown as as_markdown
+from attnlab.claims._ledger import make_ledger
+from attnlab.claims._ledger_markdown import ledger_markdown
 from attnlab.claims._ledger_page import save_claims, save_playground
-from attnlab.claims._ledger_terminal import print_one, print_table, stated
+from attnlab.claims._ledger_terminal import format_statement, print_claim, print_table
 from attnlab.report import check_figure, check_page, save_figure
 
 app = create_app("claims", "Test well-known claims about attention by experiment.")
@@ -47,10 +47,10 @@ def claims(
 
     The exit code is 1 if a claim failed.
     """
-    selected = chosen(names, topic)
+    selected = select_claims(names, topic)
     if list:
         for claim in selected:
-            print(f"{claim.name}: {stated(claim)}")
+            print(f"{claim.name}: {format_statement(claim)}")
         return
     for path in filter(None, (json, markdown)):
         if not path.parent.is_dir():
@@ -59,7 +59,7 @@ def claims(
         check_page(html, overwrite)
     results = run_with_progress(selected, seed, size, processes)
     print_table(results, Console())
-    results_ledger = ledger(results, seed=seed, size=size)
+    results_ledger = make_ledger(results, seed=seed, size=size)
     if json is not None:
         write_json(json, results_ledger)
         print(json)
@@ -67,7 +67,7 @@ def claims(
         save_claims(html, results_ledger, overwrite)
         print(html)
     if markdown is not None:
-        write_text(markdown, as_markdown(results_ledger))
+        write_text(markdown, ledger_markdown(results_ledger))
         print(markdown)
     if any(result.verdict.outcome == "failed" for result in results):
         sys.exit(1)
@@ -86,13 +86,13 @@ def show(
     overwrite: Annotated[bool, flag("Replace the file of --out.")] = False,
 ) -> None:
     """Test one claim and print its statement, the reason, the measurements and a figure."""
-    selected = chosen([name])
+    selected = select_claims([name])
     if out is not None:
         check_figure(out, overwrite)
     result = run_with_progress(selected, seed, size, 1)[0]
-    print_one(result, Console())
+    print_claim(result, Console())
     if out is not None and result.evidence is not None:
-        save_figure(result.evidence.plot, out, stated(selected[0]), overwrite)
+        save_figure(result.evidence.plot, out, format_statement(selected[0]), overwrite)
         print(out)
 
 
@@ -124,7 +124,9 @@ def run_with_progress(
             running[name] = None
             progress.update(task, description=", ".join(running))
 
-        for result in run(selected, seed=seed, size=size, processes=processes, begun=on_start):
+        for result in run_claims(
+            selected, seed=seed, size=size, processes=processes, on_start=on_start
+        ):
             results.append(result)
             running.pop(result.name, None)
             progress.update(task, advance=1, description=", ".join(running))

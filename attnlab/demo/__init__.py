@@ -1,3 +1,3 @@
-"""`attnlab demo`: a small model learns facts in four ways, says what it knows and what it guesses,
-and shows where it looked. `_run_demo` runs it; `_parts` declares its parts.
+"""`attnlab demo`: a small model learns facts by four methods, reports which answers it knows and
+which it guesses, and shows what it attends to. `_run_demo` runs it; `_parts` lists its parts.
 """

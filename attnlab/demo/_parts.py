@@ -1,5 +1,5 @@
-"""The parts of the demo. Each is a function that returns the sections it adds to the report and
-leaves its files in the demo's folder; PARTS declares them."""
+"""The parts of the demo, listed in PARTS. Each is a function that writes files into the folder of
+the demo and returns the sections that it adds to the report."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any
 
 from attnlab._confidence_intervals import fraction_interval
 from attnlab._safe_files import write_json
-from attnlab.claims import chosen
-from attnlab.claims import run as run_claims
+from attnlab.claims import run_claims, select_claims
 from attnlab.claims._claim import CLAIMS
-from attnlab.claims._ledger import ledger
+from attnlab.claims._ledger import make_ledger
 from attnlab.claims._ledger_page import save_claims
-from attnlab.claims._ledger_terminal import control_told, stated, told
+from attnlab.claims._ledger_terminal import format_control, format_statement, format_verdict
 from attnlab.claims._run_claims import Result
 from attnlab.demo._attention_part import look_inside
-from attnlab.demo._progress_line import Tick
+from attnlab.demo._progress_line import ProgressCallback
 from attnlab.demo._settings import (
     CLAIMS_DATA,
     CLAIMS_PAGE,
@@ -40,98 +39,103 @@ from attnlab.tasks.knowledge._certainty import Certainty
 from attnlab.tasks.knowledge._learn import learn
 from attnlab.training import Run
 
-MADE_UP = 2  # people who do not exist, among the answers shown
+MADE_UP_EXAMPLES = 2  # made-up people among the example answers
 
 
 @dataclass(frozen=True)
-class Part:
-    """A step of the demo that may fail without the others."""
+class DemoPart:
+    """A step of the demo. If it fails, only the parts that need it are skipped."""
 
     name: str
     title: str
     about: str
-    run: Callable[[Demo, Tick], list[Section]]
+    run: Callable[[Demo, ProgressCallback], list[Section]]
     seconds: float
-    """About how long it takes on two quiet cores: its share of the progress line."""
+    """Approximate duration on two idle cores. It determines its part of the progress bar."""
     stages: tuple[float, ...] = (1.0,)
-    """Shares of it, one for each time that training counts from the beginning."""
+    """Fractions of the part, one for each training run, whose steps count from 0."""
     needs: tuple[str, ...] = ()
 
 
-# Four ways to answer
+# Four methods to answer
 
 
 def baseline(demo: Demo) -> list[Section]:
-    """What it reads, and how far always giving the same answer gets. Takes no time."""
+    """What the model reads, and the score of always giving the same answer. Takes no time."""
     answer, score = scoring.baseline()
-    about = "It gives the commonest birthplace, whoever is asked about."
+    about = "It always answers the most common birthplace."
     demo.scores.append(_score(f"always “{answer}”", about, score))
     question, gold = demo.world.held_out[0]
     name = question.removeprefix("Where was ").removesuffix(" born?")
-    document = next((each for each in demo.world.corpus if each.startswith(f"{name}.")), "")
-    asked, known = demo.world.train[0]
+    document = next((line for line in demo.world.corpus if line.startswith(f"{name}.")), "")
+    train_question, train_answer = demo.world.train[0]
     findings = [
-        "Each person has one line. It tells the birthplace twice, in other words each time, and "
-        "names another city to lead astray. No mark says which is which: the color is for you.",
+        "Each person has one line. It states the birthplace twice, in different words, and "
+        "mentions another city as a distractor. The color marks the answer for you; the model does "
+        "not see it.",
     ]
     blocks = [
         Quote("A line", document, gold),
-        Quote("A question that it was shown with its answer", f"{asked} {known}", known),
-        Quote("A question about the person of the first line, never shown", question),
+        Quote(
+            "A training question with its answer", f"{train_question} {train_answer}", train_answer
+        ),
+        Quote("A held-out question, about the person of the line above", question),
     ]
     return [Section("text", "What it read", findings, blocks=blocks)]
 
 
-def train_without_reading(demo: Demo, tick: Tick) -> list[Section]:
-    del tick  # training reports its own progress
+def train_on_questions_only(demo: Demo, report: ProgressCallback) -> list[Section]:
+    del report  # training reports its own progress
     begin, settings = time.perf_counter(), demo.settings
     out = demo.out / NONE
-    recipe.finetune(out=out, epochs=settings.none_epochs, model=settings.model, **_shared(demo))
-    return _trained(demo, "none", NONE, begin)
+    recipe.finetune(
+        out=out, epochs=settings.none_epochs, model=settings.model, **_training_options(demo)
+    )
+    return _score_run(demo, "none", NONE, begin)
 
 
-def pretrain_and_finetune(demo: Demo, tick: Tick) -> list[Section]:
-    del tick
+def pretrain_and_finetune(demo: Demo, report: ProgressCallback) -> list[Section]:
+    del report
     begin, settings, out = time.perf_counter(), demo.settings, demo.out / PRETRAINED
     recipe.pretrain(
-        out=out, epochs=settings.pretraining_epochs, model=settings.model, **_shared(demo)
+        out=out, epochs=settings.pretraining_epochs, model=settings.model, **_training_options(demo)
     )
     recipe.finetune(
-        out, out=demo.out / FINETUNED, epochs=settings.finetuning_epochs, **_shared(demo)
+        out, out=demo.out / FINETUNED, epochs=settings.finetuning_epochs, **_training_options(demo)
     )
-    return _trained(demo, "pretrained", FINETUNED, begin)
+    return _score_run(demo, "pretrained", FINETUNED, begin)
 
 
-def read_and_remember(demo: Demo, tick: Tick) -> list[Section]:
-    del tick
+def read_and_remember(demo: Demo, report: ProgressCallback) -> list[Section]:
+    del report
     begin, settings, out = time.perf_counter(), demo.settings, demo.out / LEARNED
-    learn(out=out, settings=settings.learn, model=settings.model, **_shared(demo))
+    learn(out=out, settings=settings.learn, model=settings.model, **_training_options(demo))
     demo.parameters = int(Run(out).config()["parameters"])
-    return _trained(demo, "learned", LEARNED, begin)
+    return _score_run(demo, "learned", LEARNED, begin)
 
 
-def _shared(demo: Demo) -> dict[str, Any]:
+def _training_options(demo: Demo) -> dict[str, Any]:
     return {"training": {"seed": demo.seed}, "start": StartMode.OVERWRITE}
 
 
-def _trained(demo: Demo, name: str, folder: str, begin: float) -> list[Section]:
-    """Scores the run, and compares all ways so far."""
+def _score_run(demo: Demo, name: str, folder: str, begin: float) -> list[Section]:
+    """Scores the run, and compares all methods so far."""
     minutes = (time.perf_counter() - begin) / 60
     part = next(part for part in PARTS if part.name == name)
     score = scoring.evaluate(demo.out / folder)
     demo.scores.append(replace(_score(part.title, part.about, score), minutes=minutes))
     values = {each.name: fraction_interval(each.right, each.total) for each in demo.scores}
-    title = "Right answers about people it was never asked about"
+    title = "Correct answers about people without a training question"
     rows = [
         [each.name, each.about, "–" if each.minutes is None else f"{each.minutes:.1f}",
          f"{each.right} of {each.total}", f"{values[each.name].value:.1%}"]
         for each in demo.scores
     ]  # fmt: skip
     blocks: list[Block] = [
-        Figure(title, Bars("right", values, (), True), in_table=True),
-        Table("", ["way", "how", "minutes", "right", "share"], rows),
+        Figure(title, Bars("correct", values, (), True), in_table=True),
+        Table("", ["method", "how", "minutes", "correct", "accuracy"], rows),
     ]
-    return [Section("methods", "Ways to answer", blocks=blocks)]
+    return [Section("methods", "Methods to answer", blocks=blocks)]
 
 
 def _score(name: str, about: str, score: scoring.Score) -> MethodScore:
@@ -141,14 +145,16 @@ def _score(name: str, about: str, score: scoring.Score) -> MethodScore:
 # Known, unsure or a guess
 
 
-def audit(demo: Demo, tick: Tick) -> list[Section]:
-    """Also writes the whole audit beside the run, as `attnlab knowledge audit` does."""
-    del tick
+def audit(demo: Demo, report: ProgressCallback) -> list[Section]:
+    """Also writes the full audit into the run's folder, as `attnlab knowledge audit` does."""
+    del report
     run, settings = demo.out / LEARNED, demo.settings
     data = audit_run(run, samples=settings.samples, made_up=settings.made_up, seed=demo.seed)
     save_audit(data, run / "audit.json", run / "audit.html")
     sections = {section.name: section for section in audit_report(data).sections}
-    link = Link(f"{LEARNED}/audit.html", "The whole audit: every doubt, by name and by answer")
+    link = Link(
+        f"{LEARNED}/audit.html", "The full audit: every doubtful answer, by name and by answer"
+    )
     calibration = replace(
         sections["calibration"],
         tiles=sections["summary"].tiles,
@@ -158,36 +164,44 @@ def audit(demo: Demo, tick: Tick) -> list[Section]:
 
 
 def _answers(demo: Demo, data: dict[str, Any]) -> Section:
-    """A few answers of every kind; beside them what the model says that never read."""
+    """A few answers of each kind, next to those of the model that never read."""
     examples = _examples(data["answers"])
     relation = Certainty.load(demo.out / LEARNED).relations[0]
-    made_up = [relation.ask(each["name"]) for each in data["made_up"]["examples"][:MADE_UP]]
-    golds = {each["question"]: each["gold"] for each in examples} | dict.fromkeys(made_up)
-    unread = dict.fromkeys(golds, "–")
-    if "none" in demo.seconds:
-        unread = {each.question: each.text for each, _ in ask(demo.out / NONE, list(golds))}
-    rows = []
-    for answer, verdict in ask(demo.out / LEARNED, list(golds)):
-        gold = golds[answer.question]
-        if gold is None:
-            truth = "There is no such person: nothing can be known."
-        else:
-            truth = "✓ right" if gold == answer.text else f"✗ The line says {gold}."
-        sure = f"{answer.confidence:.0%}"
-        rows.append([answer.question, answer.text, verdict, sure, truth, unread[answer.question]])
-    findings = [
-        "With each answer it says how sure it is. From thresholds that were fitted on training "
-        "questions kept aside, that becomes “known”, “unsure” or “guess”. Here are the first two "
-        "of its answers, its most doubtful hit, its surest mistake and a guess, where there are "
-        "such, and two people who do not exist.",
+    made_up = [
+        relation.ask(example["name"]) for example in data["made_up"]["examples"][:MADE_UP_EXAMPLES]
     ]
-    header = ["question", "its answer", "it says", "sure", "truth", "a model that never read"]
-    table = Table("", header, rows, drop=["a model that never read", "sure"])
+    expected = {example["question"]: example["gold"] for example in examples} | dict.fromkeys(
+        made_up
+    )
+    unread = dict.fromkeys(expected, "–")
+    if "none" in demo.seconds:
+        unread = {
+            example.question: example.text for example, _ in ask(demo.out / NONE, list(expected))
+        }
+    rows = []
+    for answer, verdict in ask(demo.out / LEARNED, list(expected)):
+        gold = expected[answer.question]
+        if gold is None:
+            truth = "There is no such person, so no answer is correct."
+        else:
+            truth = "✓ correct" if gold == answer.text else f"✗ The line says {gold}."
+        confidence = f"{answer.confidence:.0%}"
+        rows.append(
+            [answer.question, answer.text, verdict, confidence, truth, unread[answer.question]]
+        )
+    findings = [
+        "The model reports its confidence with each answer. Thresholds, fitted on training "
+        "questions that were set aside, turn it into “known”, “unsure” or “guess”. The table shows "
+        "its first two answers, the least confident correct answer, the most confident mistake and "
+        "a guess, if there are any, and two people who do not exist.",
+    ]
+    header = ["question", "answer", "verdict", "confidence", "truth", "a model that never read"]
+    table = Table("", header, rows, drop=["a model that never read", "confidence"])
     return Section("answers", "A few answers", findings, blocks=[table])
 
 
 def _examples(answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first two, the most doubtful hit, the surest mistake, and a guess: each once."""
+    """The first two, the least confident correct one, the most confident mistake, and a guess."""
     by_doubt = sorted(answers, key=lambda each: each["confidence"])
     wrong = [each for each in reversed(by_doubt) if not each["correct"]]
     right = [each for each in by_doubt if each["correct"]]
@@ -199,60 +213,63 @@ def _examples(answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 # Claims
 
 
-def judge_claims(demo: Demo, tick: Tick) -> list[Section]:
-    names, under_way, results = demo.settings.claims, dict[str, None](), list[Result]()
+def judge_claims(demo: Demo, report: ProgressCallback) -> list[Section]:
+    names, running, results = demo.settings.claims, dict[str, None](), list[Result]()
 
-    def begun(name: str) -> None:
-        under_way[name] = None
-        tick(len(results), len(names), ", ".join(under_way))
+    def on_start(name: str) -> None:
+        running[name] = None
+        report(len(results), len(names), ", ".join(running))
 
-    for result in run_claims(chosen(names), seed=demo.seed, begun=begun):
+    for result in run_claims(select_claims(names), seed=demo.seed, on_start=on_start):
         results.append(result)
-        under_way.pop(result.name, None)
-        tick(len(results), len(names), ", ".join(under_way))
-    results.sort(key=lambda each: names.index(each.name))
-    data = ledger(results, seed=demo.seed, size="small")
+        running.pop(result.name, None)
+        report(len(results), len(names), ", ".join(running))
+    results.sort(key=lambda result: names.index(result.name))
+    data = make_ledger(results, seed=demo.seed, size="small")
     write_json(demo.out / CLAIMS_DATA, data)
     save_claims(demo.out / CLAIMS_PAGE, data, overwrite=True)
     rows, blocks = list[list[str]](), list[Block]()
     for result in results:
         claim, evidence = CLAIMS[result.name], result.evidence
-        rows.append([stated(claim), told(result.verdict), control_told(result)])
+        rows.append(
+            [format_statement(claim), format_verdict(result.verdict), format_control(result)]
+        )
         if evidence is not None:
             note = (
                 f"{claim.judge.name}: {evidence.figure}. It holds if {claim.judge.threshold}. "
                 f"Control: {claim.control}."
             )
-            blocks.append(Figure(stated(claim), evidence.plot, note))
+            blocks.append(Figure(format_statement(claim), evidence.plot, note))
     findings = [
-        "Much is said about attention, in courses and papers. Here a statement is an experiment: "
-        "a figure is measured, and a threshold that was set beforehand judges it. The same judge "
-        "must come to the other verdict for a control, in which the experiment is spoiled (or what "
-        "is wrong is put right): else it would say the same of anything.",
-        f"For {sum(each.trusted is True for each in results)} of {len(results)} the control came "
-        "out as it must.",
+        "Courses and papers make many statements about attention. Here each becomes an experiment: "
+        "it measures a figure and compares it with a threshold that was set beforehand. "
+        "A control spoils the experiment, or corrects a wrong statement. The same judge must then "
+        "reach the opposite verdict, which shows that it can tell the difference.",
+        f"For {sum(result.trusted is True for result in results)} of {len(results)} statements the "
+        "control had the opposite verdict, as it must.",
     ]
     table = Table("", ["statement", "verdict", "control"], rows)
-    link = Link(CLAIMS_PAGE, "These with their reasons and figures to move through")
+    link = Link(CLAIMS_PAGE, "These claims with their explanations and interactive plots")
     blocks = [table, *blocks, link]
-    return [Section("claims", "What is said about attention", findings, blocks=blocks)]
+    return [Section("claims", "Statements about attention", findings, blocks=blocks)]
 
 
 PARTS = (
-    Part("none", "No reading", "It sees the answered questions and nothing else.",
-         train_without_reading, 8),
-    Part("pretrained", "Reading, then questions",
-         "It guesses hidden names and places in the lines, then sees the answered questions.",
-         pretrain_and_finetune, 47, (0.75, 0.25)),
-    Part("learned", "Read and remember",
-         "It learns to find an answer in a line, asks itself about everybody, and learns by heart "
-         "what it found.",
-         read_and_remember, 89, (0.8, 0.2)),
-    Part("audit", "Known, unsure or a guess?",
-         "It says how sure it is of each answer, also about people who are made up.",
-         audit, 5, needs=("learned",)),
-    Part("attention", "Where it looked", "Its attention while it answers.",
-         look_inside, 5, needs=("learned",)),
-    Part("claims", "Statements about attention", "What courses and papers say, run and judged.",
-         judge_claims, 8),
+    DemoPart("none", "No reading", "It sees only the training questions with their answers.",
+             train_on_questions_only, 8),
+    DemoPart("pretrained", "Reading, then questions",
+             "It predicts hidden names and places in the lines, then sees the training questions.",
+             pretrain_and_finetune, 47, (0.75, 0.25)),
+    DemoPart("learned", "Read and remember",
+             "It learns to find an answer in a line, reads the answers about everybody, and "
+             "memorizes them.",
+             read_and_remember, 89, (0.8, 0.2)),
+    DemoPart("audit", "Known, unsure or a guess?",
+             "It reports its confidence in each answer, also about made-up people.",
+             audit, 5, needs=("learned",)),
+    DemoPart("attention", "Where it looked", "Its attention while it answers.",
+             look_inside, 5, needs=("learned",)),
+    DemoPart("claims", "Statements about attention",
+             "Statements from courses and papers, tested by experiments.",
+             judge_claims, 8),
 )  # fmt: skip

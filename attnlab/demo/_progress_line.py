@@ -1,4 +1,4 @@
-"""A progress line in a terminal; elsewhere training prints its own lines."""
+"""The demo's progress bar in a terminal. Without a terminal, training prints its own lines."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-Tick = Callable[[int, int, str], None]
-"""Called with how much is done, of how much, and what to show of it."""
+ProgressCallback = Callable[[int, int, str], None]
+"""Called with the number of steps done, the total, and a text to show."""
 
 
-def getting_ready() -> AbstractContextManager[object]:
-    """Something to see while torch is imported, which takes seconds."""
+def show_startup_status() -> AbstractContextManager[object]:
+    """Shows a spinner while torch is imported, which takes seconds."""
     console = Console(stderr=True)
-    return console.status("getting ready") if console.is_terminal else nullcontext()
+    return console.status("Starting") if console.is_terminal else nullcontext()
 
 
 class ProgressLine:
-    """The share of the whole demo that is done, and the part under way, on standard error."""
+    """Shows the progress of the whole demo and the running part, on standard error."""
 
     def __init__(self, total: float) -> None:
-        """`total`: of all parts, in the unit in which each is given."""
+        """`total` is the sum of the sizes of all parts."""
         console = Console(stderr=True)
-        self.shown, self.done = console.is_terminal, 0.0
+        self.visible, self.done = console.is_terminal, 0.0
         self.progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -36,24 +36,26 @@ class ProgressLine:
             transient=True,
             redirect_stdout=False,  # results go to standard output between the parts
             expand=True,
-            disable=not self.shown,
+            disable=not self.visible,
         )
         self.task = self.progress.add_task("", total=total, facts="")
 
     @contextmanager
-    def part(self, title: str, size: float, stages: Sequence[float] = (1.0,)) -> Iterator[Tick]:
-        """A part; each of its `stages` counts from the beginning and is that share of it."""
+    def part(
+        self, title: str, size: float, stages: Sequence[float] = (1.0,)
+    ) -> Iterator[ProgressCallback]:
+        """Starts a part. Each of its `stages` is a fraction of it, and counts its steps from 0."""
         before, self.done = self.done, self.done + size
         stage = last = 0
 
-        def tick(done: int, of: int, facts: str) -> None:
+        def report(done: int, total: int, facts: str) -> None:
             nonlocal stage, last
-            stage += done < last  # counted from the beginning again
+            stage += done < last  # the next stage counts from 0 again
             last = done
-            now = stages[stage] if stage < len(stages) else 0.0
-            share = min(1.0, sum(stages[:stage]) + now * done / max(1, of))
-            self.progress.update(self.task, completed=before + size * share, facts=facts)
+            weight = stages[stage] if stage < len(stages) else 0.0
+            fraction = min(1.0, sum(stages[:stage]) + weight * done / max(1, total))
+            self.progress.update(self.task, completed=before + size * fraction, facts=facts)
 
         self.progress.update(self.task, description=title, completed=before, facts="")
         with self.progress:
-            yield tick
+            yield report

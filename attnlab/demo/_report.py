@@ -1,4 +1,4 @@
-"""The demo's report: the sections of its parts between a summary and what to try next."""
+"""The demo's report: a summary, the sections of its parts, and commands to try next."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TITLE = "Does it know, or does it guess?"
 
 
 def demo_report(demo: Demo) -> Report:
-    """Of what is finished so far; the summary says what is missing."""
-    sections = [_summary(demo), *demo.sections.values(), _next(demo), _made(demo)]
+    """The report of all finished parts. Its summary lists what is missing."""
+    sections = [_summary(demo), *demo.sections.values(), _next_steps(demo), _how_it_was_made(demo)]
     versions = {"attnlab": attnlab.__version__, "torch": str(torch.__version__)}
     return Report("demo", TITLE, sections, versions=versions, seconds=sum(demo.seconds.values()))
 
@@ -29,81 +29,83 @@ def _summary(demo: Demo) -> Section:
     world = demo.world
     prose = [
         f"A small network read {len(world.corpus)} lines about people who never lived. It was "
-        f"shown {len(world.train)} questions with their answers, and then asked where "
-        f"{len(world.held_out)} others were born, of whom it had never been asked. Nothing is "
-        "looked up: what it answers comes out of its weights."
+        f"trained on {len(world.train)} questions with answers, and then asked where "
+        f"{len(world.held_out)} other people were born. It cannot look anything up: its answers "
+        "come from its weights."
     ]
     trained = [score for score in demo.scores if score.minutes is not None]
     if trained:
-        best = max(trained, key=lambda score: score.right)
+        best_score = max(trained, key=lambda score: score.right)
         prose.append(
-            f"It answered {best.right} of {best.total} right. Always giving the commonest answer "
-            f"would be right {demo.scores[0].right} times."
+            f"It answered {best_score.right} of {best_score.total} correctly. Always giving the "
+            f"most common answer would be correct {demo.scores[0].right} times."
         )
     tiles = [
         Tile(
-            each.name,
-            format_percent(each.right / max(1, each.total)),
-            f"{each.right} of {each.total}",
+            score.name,
+            format_percent(score.right / max(1, score.total)),
+            f"{score.right} of {score.total}",
         )
-        for each in demo.scores
+        for score in demo.scores
     ]
-    return Section("summary", "In short", [*_missing(demo), *prose], tiles=tiles)
+    return Section("summary", "In short", [*_missing_parts(demo), *prose], tiles=tiles)
 
 
-def _missing(demo: Demo) -> list[str]:
-    """What failed, or was not done (yet)."""
+def _missing_parts(demo: Demo) -> list[str]:
+    """The parts that failed or have not run yet."""
     titles = {part.name: part.title for part in PARTS}
     lines = [f"“{titles[name]}” failed. {reason}" for name, reason in demo.problems.items()]
-    left = [part.title for part in PARTS if part.name not in {**demo.seconds, **demo.problems}]
-    if left and not demo.finished:
-        stopped = f"It was stopped at “{titles[demo.stopped]}”. " if demo.stopped else ""
-        lines.append(f"{stopped}Not done yet: {', '.join(f'“{each}”' for each in left)}.")
+    remaining = [part.title for part in PARTS if part.name not in {**demo.seconds, **demo.problems}]
+    if remaining and not demo.finished:
+        stopped = f"The demo was stopped at “{titles[demo.stopped]}”. " if demo.stopped else ""
+        lines.append(f"{stopped}Not finished: {', '.join(f'“{title}”' for title in remaining)}.")
     return lines
 
 
-def _next(demo: Demo) -> Section:
-    """Commands that need a run only where there is one."""
+def _next_steps(demo: Demo) -> Section:
+    """Commands to try. Those that need a run are listed only if the run exists."""
     learned, commands = shlex.quote(str(demo.out / LEARNED)), list[Command]()
     activate = Path(sys.prefix) / "bin" / "activate"
     if shutil.which("attnlab") is None and activate.exists():
         if activate.is_relative_to(Path.cwd()):
             activate = activate.relative_to(Path.cwd())
-        why = "once in each terminal, so that attnlab is found"
+        why = "run this once in each terminal, so that it finds attnlab"
         commands.append(Command(f". {shlex.quote(str(activate))}", why))
     if "learned" in demo.seconds:
         question = shlex.quote(demo.world.held_out[2][0])
-        commands.append(Command(f"attnlab knowledge ask {learned} {question}", "ask it yourself"))
+        commands.append(
+            Command(f"attnlab knowledge ask {learned} {question}", "ask the model yourself")
+        )
     if demo.reading is not None:
         document, question = map(shlex.quote, demo.reading)
         line = f"attnlab look {learned}/readers/1 --text {document} --pair {question}"
-        why = "change the text, and see where the reader looks"
+        why = "change the text, and see what the reader attends to"
         commands.append(Command(f"{line} --generate 8 --out reading.html", why))
-    always = {
-        "attnlab compare knowledge --attention softmax favor synthesizer --minutes 2": "the same "
-        "with other attention mechanisms, equal time for each",
-        f"attnlab studio --runs {shlex.quote(str(demo.out))}": "these runs in a browser",
-        "attnlab claims --html claims.html": "all statements, about two minutes",
+    general_commands = {
+        "attnlab compare knowledge --attention softmax favor synthesizer --minutes 2": "compare "
+        "attention mechanisms with equal training time",
+        f"attnlab studio --runs {shlex.quote(str(demo.out))}": "view these runs in a browser",
+        "attnlab claims --html claims.html": "test all statements, in about two minutes",
         "attnlab claims playground": "move keys, queries and values by hand",
-        "attnlab tour": "every mechanism on one input: error, time, state",
-        "attnlab knowledge learn --corpus corpus.txt --pairs pairs.tsv --out runs/mine": "your own "
-        "texts, a document per line, and question, tab, answer per line",
+        "attnlab tour": "compare all mechanisms on one input: error, time, state",
+        "attnlab knowledge learn --corpus corpus.txt --pairs pairs.tsv --out runs/mine": "train on "
+        "your own texts (a document per line) and questions (question, tab, answer per line)",
     }
-    commands += [Command(line, why) for line, why in always.items()]
-    lines = ["What can be typed into a terminal now, in the folder where the demo was started."]
+    commands += [Command(line, why) for line, why in general_commands.items()]
+    lines = ["Type these commands in a terminal, in the folder where you started the demo."]
     return Section("next", "What to try next", lines, blocks=commands)
 
 
-def _made(demo: Demo) -> Section:
+def _how_it_was_made(demo: Demo) -> Section:
     seconds = {part.title: demo.seconds[part.name] for part in PARTS if part.name in demo.seconds}
-    seconds["together"] = sum(demo.seconds.values())
+    seconds["total"] = sum(demo.seconds.values())
     rows = [
         [title, f"{s:.0f} s" if s < 60 else f"{s / 60:.1f} min"] for title, s in seconds.items()
     ]
     size = f", {demo.parameters:,} parameters" if demo.parameters else ""
     findings = [
-        f"Seed {demo.seed}, {torch.get_num_threads()} threads{size}. The world is invented by "
-        "attnlab; nothing was downloaded, and this page asks nobody for anything.",
+        f"Seed {demo.seed}, {torch.get_num_threads()} threads{size}. The world is made up by "
+        "attnlab. Nothing was downloaded, and this page loads nothing from the network.",
     ]
     table = Table("", ["part", "time"], rows)
     return Section("made", "How this was made", findings, blocks=[table])

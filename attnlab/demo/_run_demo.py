@@ -1,4 +1,4 @@
-"""Runs the demo part by part, so that one that fails or is stopped takes nothing else with it."""
+"""Runs the demo part by part. A part that fails or is interrupted does not affect finished ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from attnlab.demo._parts import PARTS, Part, baseline
+from attnlab.demo._parts import PARTS, DemoPart, baseline
 from attnlab.demo._progress_line import ProgressLine
 from attnlab.demo._report import demo_report
 from attnlab.demo._settings import (
@@ -40,24 +40,24 @@ def run_demo(
     settings: DemoSettings | None = None,
     console: Console | None = None,
 ) -> Demo:
-    """Writes the page after every part, and prints what the part adds to it."""
-    check_out(out, overwrite)
+    """Run the demo. After every part, write the page and print the new sections."""
+    check_out_folder(out, overwrite)
     demo = Demo(out, settings or DemoSettings(), make_world(WorldConfig()), seed)
     console, line = console or Console(), ProgressLine(sum(part.seconds for part in PARTS))
     out.mkdir(parents=True, exist_ok=True)
-    for name in PAGES:  # those of an earlier demo must not pass for this one's
+    for name in PAGES:  # remove the pages of an earlier demo
         (out / name).unlink(missing_ok=True)
-    _add(demo, console, baseline(demo))
+    _add_sections(demo, console, baseline(demo))
     for number, part in enumerate(PARTS, 1):
         console.print(Text.assemble((f"\n{number}. {part.title}", "bold"), f"\n{part.about}\n"))
         try:
-            sections = _attempt(demo, part, line)
+            sections = _run_part(demo, part, line)
         except (KeyboardInterrupt, InterruptedTraining) as stop:
             demo.stopped = part.name
             _save(demo)
             number = getattr(stop, "signal_number", signal.SIGINT)
-            raise InterruptedTraining(_stopped(out, part), number) from None
-        _add(demo, console, sections)
+            raise InterruptedTraining(_stop_message(out, part), number) from None
+        _add_sections(demo, console, sections)
         if part.name in demo.problems:
             console.print(Text(f"{demo.problems[part.name]}\n", "bold red"))
     demo.finished = True
@@ -69,14 +69,14 @@ def run_demo(
     return demo
 
 
-def check_out(out: Path, overwrite: bool) -> None:
-    """Before anything is computed: a folder of our own, or none yet."""
+def check_out_folder(out: Path, overwrite: bool) -> None:
+    """Checks the output folder before anything is computed."""
     if out.exists() and not out.is_dir():
-        raise ValueError(f"{out}: is a file; name a folder")
-    there = [name for name in PAGES if (out / name).exists()]
-    if there and not overwrite:
+        raise ValueError(f"{out} is a file; give a folder")
+    existing = [name for name in PAGES if (out / name).exists()]
+    if existing and not overwrite:
         raise ValueError(
-            f"{out}: holds a demo already ({there[0]}); "
+            f"{out} already contains a demo ({existing[0]}); "
             "give --overwrite to replace it, or another folder"
         )
     start = StartMode.OVERWRITE if overwrite else StartMode.NEW
@@ -85,33 +85,33 @@ def check_out(out: Path, overwrite: bool) -> None:
     check_learn_folder(out / LEARNED, start)
 
 
-def _attempt(demo: Demo, part: Part, line: ProgressLine) -> list[Section]:
-    """A failure is kept as a sentence; a part that needs a failed one is skipped."""
-    missing = [each.title for each in PARTS if each.name in {*part.needs} & {*demo.problems}]
+def _run_part(demo: Demo, part: DemoPart, line: ProgressLine) -> list[Section]:
+    """Runs one part. Records a failure as a message, and skips a part that needs a failed one."""
+    missing = [other.title for other in PARTS if other.name in {*part.needs} & {*demo.problems}]
     if missing:
         demo.problems[part.name] = f"skipped: it needs “{missing[0]}”, which failed"
         return []
-    begin = time.perf_counter()
+    start = time.perf_counter()
     sys.stdout.flush()
     try:
         with (
-            line.part(part.title, part.seconds, part.stages) as tick,
-            # elsewhere than in a terminal training prints its own lines
-            use_progress_listener(tick) if line.shown else nullcontext(),
+            line.part(part.title, part.seconds, part.stages) as report,
+            # without a terminal, training prints its own lines
+            use_progress_listener(report) if line.visible else nullcontext(),
         ):
-            sections = part.run(demo, tick)
+            sections = part.run(demo, report)
     except InterruptedTraining:
         raise
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
-        demo.problems[part.name] = f"{place}: {' '.join(str(error).split())[:300]}"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        location = f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+        demo.problems[part.name] = f"{location}: {' '.join(str(error).split())[:300]}"
         return []
-    demo.seconds[part.name] = time.perf_counter() - begin
+    demo.seconds[part.name] = time.perf_counter() - start
     return sections
 
 
-def _add(demo: Demo, console: Console, sections: list[Section]) -> None:
+def _add_sections(demo: Demo, console: Console, sections: list[Section]) -> None:
     demo.sections |= {section.name: section for section in sections}
     _save(demo)
     for section in sections:
@@ -122,7 +122,7 @@ def _save(demo: Demo) -> None:
     save_page(demo.out / INDEX, demo_report(demo), overwrite=True)
 
 
-def _stopped(out: Path, part: Part) -> str:
+def _stop_message(out: Path, part: DemoPart) -> str:
     return (
         f"stopped at “{part.title}”; finished parts are in {out / INDEX}; "
         f"attnlab demo --out {out} --overwrite starts again"

@@ -1,4 +1,4 @@
-"""How large the demo is, and what its parts have produced so far."""
+"""The settings of the demo, and its state: what its parts have produced so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGES = (INDEX, MEMORY_PAGE, READING_PAGE, CLAIMS_PAGE, CLAIMS_DATA)
 LEARN = LearnSettings(
     reader_epochs=16.0, remember_epochs=20.0, reader_tokens=1024, remember_tokens=1024
 )
-# Short ones that surprise, in the order in which they are shown
+# Short and surprising claims, in the order in which the page shows them
 CLAIMS = (
     "beta-sqrt-d",
     "perturb-key",
@@ -34,33 +34,33 @@ CLAIMS = (
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """Everything that decides how long the demo takes; the default is about four minutes."""
+    """Everything that determines how long the demo takes; with the defaults about four minutes."""
 
     none_epochs: float = 30.0
     pretraining_epochs: float = 12.0
     finetuning_epochs: float = 3.0
     learn: LearnSettings = LEARN
     model: dict[str, Any] = field(default_factory=dict)
-    """Changes to the preset's model."""
+    """Options that override the preset's model."""
     samples: int = 4
-    """Answers drawn for each question of the audit."""
+    """Number of answers sampled for each question of the audit."""
     made_up: int = 100
-    """People who do not exist, asked about in the audit."""
-    looked_at: int = 12
-    """People at whose questions attention is measured."""
+    """Number of made-up people in the audit."""
+    attention_people: int = 12
+    """Number of people for whose questions attention is measured."""
     claims: tuple[str, ...] = CLAIMS
 
 
 @dataclass(frozen=True)
 class MethodScore:
-    """A way to learn, and how many of the people never asked about it answers for."""
+    """A method to learn, and how many held-out questions it answers correctly."""
 
     name: str
     about: str
     right: int
     total: int
     minutes: float | None = None
-    """None where nothing was trained."""
+    """Training time; None if nothing was trained."""
 
 
 @dataclass
@@ -73,14 +73,14 @@ class Demo:
     seed: int = 0
     scores: list[MethodScore] = field(default_factory=list)
     sections: dict[str, Section] = field(default_factory=dict)
-    """Of the report, by name, in the order of the page."""
+    """The sections of the report by name, in the order of the page."""
     parameters: int = 0
     reading: tuple[str, str] | None = None
-    """A document and a question, for a command to try next."""
+    """A document and a question for a suggested command."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """Of each part that ended, by its name."""
+    """Duration of each finished part, by its name."""
     problems: dict[str, str] = field(default_factory=dict)
-    """Why a part failed, by its name."""
+    """The error message of each failed part, by its name."""
     stopped: str = ""
-    """The part in which the demo was interrupted."""
+    """Name of the part in which the demo was interrupted."""
     finished: bool = False

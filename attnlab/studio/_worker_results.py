@@ -10,9 +10,9 @@ from attnlab._safe_files import read_json, write_json, write_text
 from attnlab.bench._progress import BenchProgress
 from attnlab.bench._run_bench import bench as measure
 from attnlab.claims._claim import CLAIMS, TOPICS
-from attnlab.claims._ledger import ledger
-from attnlab.claims._registry import chosen
-from attnlab.claims._run_claims import run
+from attnlab.claims._ledger import make_ledger
+from attnlab.claims._registry import select_claims
+from attnlab.claims._run_claims import run_claims
 from attnlab.report import to_json
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._result_files import check_ledger
@@ -53,7 +53,7 @@ def claims(
     It writes each result at once, so that a job that ends early keeps them.
     """
     del attached
-    selected, done = chosen(arguments["ids"]), 0
+    selected, done = select_claims(arguments["ids"]), 0
     running: dict[str, None] = {}
     path = Path(arguments["cache"]) / LEDGER.format(size=arguments["size"])
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,8 +67,8 @@ def claims(
         send_progress()
 
     send_progress()
-    for result in run(selected, size=arguments["size"], begun=on_start):
-        new = ledger([result], seed=0, size=arguments["size"])
+    for result in run_claims(selected, size=arguments["size"], on_start=on_start):
+        new = make_ledger([result], seed=0, size=arguments["size"])
         write_json(path, merge_ledger(read_previous_ledger(path), new))
         done += 1
         running.pop(result.name, None)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 NOTE = "Made by `make docs` from signatures and docstrings; do not edit."
 # the public packages: each lists its names in __all__
@@ -88,6 +88,8 @@ def parameter(given: inspect.Parameter) -> str:
 
 def short(annotation: Any) -> str:
     """Without the modules in front of names, and without what is said of each in Annotated."""
+    if get_origin(annotation) is Annotated:  # pydantic's validators differ in each process
+        annotation = get_args(annotation)[0]
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     text = re.sub(r"Annotated\[(.*), (?:'[^']*'|\"[^\"]*\")\]", r"\1", text)
     return re.sub(r"(?:[a-zA-Z_]+\.)+([A-Z])", r"\1", text)

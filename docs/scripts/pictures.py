@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attnlab
-from attnlab.claims import CLAIMS, run_one
-from attnlab.claims._ledger_terminal import stated
+from attnlab.claims import CLAIMS, run_claim
+from attnlab.claims._ledger_terminal import format_statement
 from attnlab.mechanism_pictures import save_matrices
 from attnlab.models import StackConfig
 from attnlab.report import save_figure
@@ -27,10 +27,10 @@ def draw(folder: Path) -> Iterator[Path]:
         save_matrices(name, path, overwrite=True)
         yield path
     for name in CLAIMED:
-        evidence = run_one(CLAIMS[name], 0, "small").evidence
+        evidence = run_claim(CLAIMS[name], 0, "small").evidence
         assert evidence is not None
         path = folder / f"claim-{name}.svg"
-        save_figure(evidence.plot, path, stated(CLAIMS[name]), overwrite=True)
+        save_figure(evidence.plot, path, format_statement(CLAIMS[name]), overwrite=True)
         yield path
     if shutil.which("chromium") is None:
         print("no chromium here: the picture of attnlab look stays as it is")

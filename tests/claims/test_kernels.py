@@ -1,4 +1,4 @@
-"""Topic 5: the verdicts that mathematics gives, and that wrong implementations change them."""
+"""Claims of topic 5: the expected verdicts, and wrong code that changes them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch.utils._pytree import tree_leaves
 
 from attnlab.bench import _measure_costs as costs
 from attnlab.claims import kernels, kernels_cost
-from attnlab.claims import kernels_future_leak as kernels_leak
-from attnlab.claims import kernels_random_directions as kernels_draws
-from attnlab.claims import kernels_trigonometric as kernels_trig
+from attnlab.claims import kernels_future_leak as future_leak
+from attnlab.claims import kernels_random_directions as random_directions
+from attnlab.claims import kernels_trigonometric as trigonometric
 from attnlab.claims._registry import CLAIMS
-from attnlab.claims._run_claims import Result, run_one
+from attnlab.claims._run_claims import Result, run_claim
 from attnlab.mechanisms._scan import Features
 from attnlab.mechanisms.kernel import Kernel
 from attnlab.mechanisms.polynomial import Polynomial
@@ -42,20 +42,20 @@ EXPECTED = {
     "stabilizer-leak": "holds",
 }
 TIMED = ("linear-cost", "constant-state")
-LONG = {("trig-training", 1)}
+SLOW = {("trig-training", 1)}
 CASES = [
-    pytest.param(name, seed, marks=[pytest.mark.slow] if (name, seed) in LONG else [])
+    pytest.param(name, seed, marks=[pytest.mark.slow] if (name, seed) in SLOW else [])
     for name in EXPECTED
     for seed in (0, 1)
 ]
 
 
-def run(name: str, seed: int = 0) -> Result:
-    return run_one(CLAIMS[name], seed, "small")
+def run_small(name: str, seed: int = 0) -> Result:
+    return run_claim(CLAIMS[name], seed, "small")
 
 
-class Touched(TorchDispatchMode):
-    """Counts the numbers that operators are given and return: work that no busy machine changes."""
+class CountedNumbers(TorchDispatchMode):
+    """Counts the numbers that operators read and write, which does not depend on the machine."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,31 +71,33 @@ class Touched(TorchDispatchMode):
         return out
 
 
-def work(call: Callable[[], object], times: int = 1) -> float:
+def count_numbers(call: Callable[[], object], times: int = 1) -> float:
     del times
-    with Touched() as touched:
+    with CountedNumbers() as counter:
         call()
-    return float(touched.count)
+    return float(counter.count)
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in place of time: no timing is asserted in a test."""
+def work_instead_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts work instead of time, because tests must not depend on timing."""
     shorter = {name: (first, 4) for name, (first, _) in kernels_cost.LENGTHS.items()}
     monkeypatch.setattr(kernels_cost, "LENGTHS", shorter)
-    monkeypatch.setattr(costs, "seconds", work)
-    monkeypatch.setattr(costs, "least_seconds", lambda calls, **_: [work(each) for each in calls])
+    monkeypatch.setattr(costs, "seconds", count_numbers)
+    monkeypatch.setattr(
+        costs, "least_seconds", lambda calls, **_: [count_numbers(each) for each in calls]
+    )
 
 
-@pytest.mark.usefixtures("counted")
+@pytest.mark.usefixtures("work_instead_of_seconds")
 @pytest.mark.parametrize(("name", "seed"), CASES)
 def test_verdicts(name: str, seed: int) -> None:
-    result = run(name, seed)
+    result = run_small(name, seed)
     assert result.verdict.outcome == EXPECTED[name], result
     assert result.trusted, result.control
 
 
-def test_all_of_the_topic_are_expected_in_the_ledgers_order() -> None:
+def test_topic_has_exactly_these_claims() -> None:
     assert [name for name, each in CLAIMS.items() if each.topic == "kernels"] == list(EXPECTED)
     assert [name for name in EXPECTED if CLAIMS[name].alone] == list(TIMED)
 
@@ -103,36 +105,38 @@ def test_all_of_the_topic_are_expected_in_the_ledgers_order() -> None:
 # Wrong implementations
 
 
-def test_a_map_without_mixed_products_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_map_without_mixed_products_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         Polynomial, "phi", lambda _, x: Features(x.square(), torch.zeros_like(x[..., :1]))
     )
-    assert run("polynomial-two").verdict.outcome == "refuted"
+    assert run_small("polynomial-two").verdict.outcome == "refuted"
 
 
-def test_draws_of_the_right_width_confirm_the_statement(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = kernels._cosine_error
+def test_fourier_samples_of_the_correct_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = kernels._cosine_error
     monkeypatch.setattr(
-        kernels, "_cosine_error", lambda random, s, _, draws: right(random, s, -1, draws)
+        kernels, "_cosine_error", lambda random, s, _, draws: original(random, s, -1, draws)
     )
-    assert run("fourier-variance").verdict.outcome == "holds"
+    assert run_small("fourier-variance").verdict.outcome == "holds"
 
 
-def test_independent_draws_are_not_taken_for_orthogonal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels_draws, "orthogonal", kernels_draws.independent)
-    assert run("orthogonal-better").verdict.outcome == "refuted"
+def test_independent_directions_are_not_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        random_directions, "sample_orthogonal", random_directions.sample_independent
+    )
+    assert run_small("orthogonal-better").verdict.outcome == "refuted"
 
 
-def test_positive_features_in_the_place_of_sines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_swapped_feature_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     swapped = {
-        "sines and cosines": kernels_trig.positive,
-        "positive features": kernels_trig.trigonometric,
+        "sines and cosines": trigonometric.positive_features,
+        "positive features": trigonometric.trigonometric_features,
     }
-    monkeypatch.setattr(kernels_trig, "MAPS", swapped)
-    assert run("trig-unstable").verdict.outcome == "refuted"
+    monkeypatch.setattr(trigonometric, "MAPS", swapped)
+    assert run_small("trig-unstable").verdict.outcome == "refuted"
 
 
-def test_a_state_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgetting_state_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     absorb = Kernel.absorb
 
     def forget(
@@ -142,76 +146,80 @@ def test_a_state_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
         return absorb(self, k, v, keys)
 
     monkeypatch.setattr(Kernel, "absorb", forget)
-    assert run("recurrence").verdict.outcome == "refuted"
+    assert run_small("recurrence").verdict.outcome == "refuted"
 
 
-def test_a_stabilizer_that_looks_back_alone_does_not_leak(monkeypatch: pytest.MonkeyPatch) -> None:
-    own, usual = kernels_leak.own, kernels_leak.usual
-    monkeypatch.setattr(kernels_leak, "usual", lambda q, k, v, w, **_: own(q, k, v, w))
-    assert run("stabilizer-leak").verdict.outcome == "refuted"
-    monkeypatch.setattr(kernels_leak, "usual", usual)
-    monkeypatch.setattr(kernels_leak, "own", lambda q, k, v, w: usual(q, k, v, w, 1e-4))
-    assert run("stabilizer-leak").trusted is False  # were attnlab's to leak, the control says so
+def test_causal_stabilizer_does_not_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, usual = future_leak.attnlab_attention, future_leak.usual_attention
+    monkeypatch.setattr(future_leak, "usual_attention", lambda q, k, v, w, **_: own(q, k, v, w))
+    assert run_small("stabilizer-leak").verdict.outcome == "refuted"
+    monkeypatch.setattr(future_leak, "usual_attention", usual)
+    monkeypatch.setattr(
+        future_leak, "attnlab_attention", lambda q, k, v, w: usual(q, k, v, w, 1e-4)
+    )
+    assert (
+        run_small("stabilizer-leak").trusted is False
+    )  # if attnlab's attention leaked, the control would show it
 
 
-@pytest.mark.usefixtures("counted")
-def test_a_state_that_grows_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("work_instead_of_seconds")
+def test_growing_state_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         kernels_cost, "Favor", lambda head_dim, heads, **_: Softmax(head_dim=head_dim, heads=heads)
     )
-    assert run("constant-state").verdict.outcome == "refuted"
+    assert run_small("constant-state").verdict.outcome == "refuted"
 
 
-@pytest.mark.usefixtures("counted")
-def test_a_kernel_by_its_matrix_is_not_linear(monkeypatch: pytest.MonkeyPatch) -> None:
-    matrix = kernels_cost._matrix
-    monkeypatch.setattr(kernels_cost, "_kernel", lambda q, k, v, **_: matrix(q, k, v))
-    assert run("linear-cost").verdict.outcome == "refuted"
+@pytest.mark.usefixtures("work_instead_of_seconds")
+def test_kernel_with_a_full_matrix_is_not_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = kernels_cost._matrix_call
+    monkeypatch.setattr(kernels_cost, "_kernel_call", lambda q, k, v, **_: matrix(q, k, v))
+    assert run_small("linear-cost").verdict.outcome == "refuted"
 
 
 # Against definitions
 
 
-def test_maps_by_hand() -> None:
+def test_feature_maps_by_hand() -> None:
     x = torch.tensor([[2.0, 3.0]], dtype=torch.float64)
     assert kernels.all_products(x)[0].tolist() == pytest.approx([4, 6, 6, 9])
     assert kernels.each_product_once(x)[0].tolist() == pytest.approx([4, 9, 6 * 2**0.5])
     w = torch.zeros(1, 2, 2, dtype=torch.float64)
-    assert kernels_trig.positive(w, x)[0, 0].tolist() == pytest.approx(
+    assert trigonometric.positive_features(w, x)[0, 0].tolist() == pytest.approx(
         [float(torch.tensor(-6.5).exp()) / 2**0.5] * 2, rel=1e-5
     )
-    assert kernels_trig.trigonometric(w, x)[0, 0].tolist() == pytest.approx(
+    assert trigonometric.trigonometric_features(w, x)[0, 0].tolist() == pytest.approx(
         [float(torch.tensor(6.5).exp()), 0.0], rel=1e-5
     )
 
 
-def test_keys_stand_at_their_angle() -> None:
-    q, k = kernels_trig.at_angle(torch.Generator().manual_seed(3), -0.25, 2.0, 7)
+def test_keys_have_the_given_angle() -> None:
+    q, k = trigonometric.sample_at_angle(torch.Generator().manual_seed(3), -0.25, 2.0, 7)
     assert k.square().sum(-1).tolist() == pytest.approx([2.0] * 7)
     assert (k @ q[0]).tolist() == pytest.approx([-0.5] * 7)
 
 
-def test_memory_by_hand() -> None:
-    given = torch.ones(1000)
+def test_peak_bytes_by_hand() -> None:
+    inputs = torch.ones(1000)
 
-    def one_after_the_other() -> None:
-        x = given + 1
+    def sequential() -> None:
+        x = inputs + 1
         del x
-        _ = given[:500] + 1
+        _ = inputs[:500] + 1
 
-    def both_and_a_view() -> None:
-        x, y = given + 1, given * 2
+    def two_tensors_and_a_view() -> None:
+        x, y = inputs + 1, inputs * 2
         _ = x.view(10, 100)[3], y
 
-    def inside_what_is_given() -> None:
-        given.view(10, 100).mul_(1)
+    def in_place() -> None:
+        inputs.view(10, 100).mul_(1)
 
-    assert costs.peak_bytes_no_grad(one_after_the_other) == 4000
-    assert costs.peak_bytes_no_grad(both_and_a_view) == 8000
-    assert costs.peak_bytes_no_grad(inside_what_is_given) == 0
+    assert costs.peak_bytes_no_grad(sequential) == 4000
+    assert costs.peak_bytes_no_grad(two_tensors_and_a_view) == 8000
+    assert costs.peak_bytes_no_grad(in_place) == 0
 
 
-def test_where_lines_cross() -> None:
+def test_crossing_of_lines() -> None:
     linear = [(x, 100 * x) for x in (1.0, 2.0, 8.0)]
     square = [(x, x * x) for x in (1.0, 3.0, 9.0)]
     assert costs.crossing(linear, square) == pytest.approx(100)

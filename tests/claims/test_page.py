@@ -1,4 +1,4 @@
-"""The claims page in a real browser, offline: filters, figures, keys, any width, hostile texts."""
+"""The claims page in a real browser, offline: filters, figures, keyboard, widths, hostile texts."""
 
 from __future__ import annotations
 
@@ -15,31 +15,38 @@ import pytest
 
 from attnlab.claims._ledger_page import claims_page
 from tests.support.browser import Watched
-from tests.support.claim_ledgers import HOSTILE, STATEMENTS, ledger, made_up, row, write
+from tests.support.claim_ledgers import (
+    HOSTILE,
+    STATEMENTS,
+    made_up_ledger,
+    make_ledger,
+    make_row,
+    write_pages,
+)
 from tests.support.command_line import run
 from tests.support.page_widths import check_width, every_width
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return write(tmp_path_factory.mktemp("pages"))
+    return write_pages(tmp_path_factory.mktemp("pages"))
 
 
-def shown(page: Any) -> list[str]:
+def visible_ids(page: Any) -> list[str]:
     return page.locator(".claims .id").all_inner_texts()
 
 
-def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_claims_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "claims.html"
-    code, told, _ = run(f"claims copy --html {path}", capsys)
+    code, output, _ = run(f"claims copy --html {path}", capsys)
     assert code == 0
-    assert str(path) in told.replace("\n", "")
+    assert str(path) in output.replace("\n", "")
     text = path.read_text()
     assert "if k_j.q is far above every other" in text
     assert not re.search(r"(?:src|href)=[\"']?https?:", text)
-    code, told, wrong = run(f"claims copy --html {path}", capsys)
-    assert (code, told) == (2, "")  # before anything ran
-    assert wrong == f"attnlab: {path}: is there already; give --overwrite or another name\n"
+    code, output, error = run(f"claims copy --html {path}", capsys)
+    assert (code, output) == (2, "")  # before anything ran
+    assert error == f"attnlab: {path}: is there already; give --overwrite or another name\n"
     path.write_text("old")
     assert run(f"claims copy --html {path} --overwrite", capsys)[0] == 0
     assert path.read_text() != "old"
@@ -49,44 +56,46 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
     ("out", "words"),
     [("no/a.html", "there is no folder"), ("a.txt", "NAME.html"), (".", "is a folder")],
 )
-def test_where_a_page_cannot_be(
+def test_invalid_page_paths(
     out: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in ("claims copy --html", "claims playground --out"):
-        code, told, wrong = run(f"{command} {tmp_path / out}", capsys)
-        assert (code, told) == (2, "")
-        assert words in wrong
-        assert wrong.count("\n") == 1
+        code, output, error = run(f"{command} {tmp_path / out}", capsys)
+        assert (code, output) == (2, "")
+        assert words in error
+        assert error.count("\n") == 1
 
 
-def test_verdicts_are_counted_and_filter(pages: dict[str, Path], watched: Watched) -> None:
+def test_filters_by_verdict_topic_and_text(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"])
     everything = [name for name, _, _ in STATEMENTS]
-    assert shown(page) == everything
-    rows = made_up()["claims"]
-    for outcome in {each["outcome"] for each in rows}:
-        wanted = [each["id"] for each in rows if each["outcome"] == outcome]
+    assert visible_ids(page) == everything
+    rows = made_up_ledger()["claims"]
+    for outcome in {row["outcome"] for row in rows}:
+        expected = [row["id"] for row in rows if row["outcome"] == outcome]
         button = page.locator(f".count[data-outcome='{outcome}']").first
-        assert button.inner_text().startswith(str(len(wanted)))
+        assert button.inner_text().startswith(str(len(expected)))
         button.click()
-        assert shown(page) == wanted
-        assert f"{len(wanted)} of {len(rows)} claims" in page.locator("[role=status]").inner_text()
+        assert visible_ids(page) == expected
+        assert (
+            f"{len(expected)} of {len(rows)} claims" in page.locator("[role=status]").inner_text()
+        )
         button.click()
     page.get_by_role("button", name=re.compile("control agrees")).click()
-    assert shown(page) == ["features-more"]
+    assert visible_ids(page) == ["features-more"]
     assert "should disagree" in page.locator("td.control").inner_text()
     page.get_by_role("button", name="Show all").click()
     page.get_by_role("button", name=re.compile("Positions")).click()
-    assert shown(page) == ["shift-matrix"]
+    assert visible_ids(page) == ["shift-matrix"]
     page.get_by_role("button", name=re.compile("Positions")).click()
     page.get_by_role("searchbox").fill("TEMPERATURE one-hot")
-    assert shown(page) == ["beta-hard"]
+    assert visible_ids(page) == ["beta-hard"]
     page.get_by_role("searchbox").fill("nothing like it")
     assert "No claim is like that" in page.locator(".attnlab").inner_text()
     watched.check()
 
 
-def test_everything_by_keyboard(pages: dict[str, Path], watched: Watched) -> None:
+def test_keyboard_controls(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"])
     page.keyboard.press("/")
     page.keyboard.type("e^-t")
@@ -102,7 +111,7 @@ def test_everything_by_keyboard(pages: dict[str, Path], watched: Watched) -> Non
     assert "number of keys: 2" in figure.inner_text()
     for _ in range(2):
         page.keyboard.press("ArrowRight")
-    values = [point[1] for point in row(0, *STATEMENTS[0])["plot"]["series"][0]["points"]]
+    values = [point[1] for point in make_row(0, *STATEMENTS[0])["plot"]["series"][0]["points"]]
     assert f"{values[2]:.6f}".rstrip("0") in figure.inner_text()
     assert "number of keys: 64" in figure.locator("[aria-live]").inner_text()
     page.keyboard.press("Escape")
@@ -119,7 +128,7 @@ def test_everything_by_keyboard(pages: dict[str, Path], watched: Watched) -> Non
     watched.check()
 
 
-def test_bars_and_what_cannot_be_drawn(pages: dict[str, Path], watched: Watched) -> None:
+def test_bars_and_points_that_cannot_be_drawn(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"], "#open=average-two.identity-outer-product")
     bars = page.locator("figure").first
     assert bars.locator(".bar-row").count() == 4
@@ -130,7 +139,7 @@ def test_bars_and_what_cannot_be_drawn(pages: dict[str, Path], watched: Watched)
     watched.check()
 
 
-def test_the_address_keeps_what_was_chosen(pages: dict[str, Path], watched: Watched) -> None:
+def test_address_keeps_the_state(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"])
     page.get_by_role("button", name="Open all").click()
     page.get_by_role("button", name="Close all").click()
@@ -147,11 +156,11 @@ def test_the_address_keeps_what_was_chosen(pages: dict[str, Path], watched: Watc
     page.evaluate("() => { location.hash = '#topic=positions' }")
     page.wait_for_function("() => document.querySelectorAll('.claims .id').length === 1")
     watched.open(pages["made-up"], "#open=__proto__&figure=constructor:xl&verdict=%ff&topic=,")
-    assert len(shown(page)) == len(STATEMENTS)
+    assert len(visible_ids(page)) == len(STATEMENTS)
     watched.check()
 
 
-def test_bars_are_switched_like_lines(pages: dict[str, Path], watched: Watched) -> None:
+def test_bars_can_be_switched_off(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"], "#average-two")
     bars = page.locator("figure").first
     assert bars.locator(".fill").count() == 4
@@ -166,7 +175,7 @@ def test_bars_are_switched_like_lines(pages: dict[str, Path], watched: Watched) 
         page.keyboard.press("Space")
         assert button.get_attribute("aria-pressed") == "false"
     assert bars.locator(".fill").count() == 2
-    assert width(2) <= before + 1  # the marked level still needs the room
+    assert width(2) <= before + 1  # the scale still includes the marked level
     page.wait_for_function("() => location.hash.includes('figure=average-two:h0-1')")
     watched.check()
 
@@ -179,7 +188,7 @@ def download(page: Any, button: Any, folder: Path) -> tuple[str, str]:
     return path.name, path.read_text("utf-8")
 
 
-def test_figures_and_the_ledger_are_taken_away(
+def test_downloads_of_figures_and_ledger(
     pages: dict[str, Path], watched: Watched, tmp_path: Path
 ) -> None:
     page = watched.open(pages["made-up"], "#copy")
@@ -188,7 +197,7 @@ def test_figures_and_the_ledger_are_taken_away(
     name, text = download(page, figure.get_by_role("button", name="SVG"), tmp_path)
     assert name == "copy-experiment.svg"
     root = ElementTree.fromstring(text)
-    words = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    words = ["".join(row.itertext()) for row in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"copy: experiment", "number of keys", "margin that is needed", "1.0% error"} < set(
         words
     )
@@ -203,30 +212,30 @@ def test_figures_and_the_ledger_are_taken_away(
     assert download(page, control, tmp_path)[0] == "copy-control.csv"
     whole = page.locator(".filters").get_by_role("button", name="CSV")
     name, text = download(page, whole, tmp_path)
-    found = list(csv.DictReader(io.StringIO(text)))
-    assert [each["claim"] for each in found] == [each for each, _, _ in STATEMENTS]
-    assert found[0]["figure"] == "0.0042"
+    ledger_rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["claim"] for row in ledger_rows] == [row for row, _, _ in STATEMENTS]
+    assert ledger_rows[0]["figure"] == "0.0042"
     page.locator(".count[data-outcome='refuted']").click()
     text = download(page, whole, tmp_path)[1]
-    assert {each["verdict"] for each in csv.DictReader(io.StringIO(text))} == {"refuted"}
+    assert {row["verdict"] for row in csv.DictReader(io.StringIO(text))} == {"refuted"}
     watched.check()
 
 
-def test_a_link_to_one_claim(pages: dict[str, Path], watched: Watched) -> None:
+def test_link_to_one_claim(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"], "#first-token-sink")
     assert page.locator("tr.body").count() == 1
-    seen = """id => { const at = document.getElementById(`row-${id}`).getBoundingClientRect();
+    is_visible = """id => { const at = document.getElementById(`row-${id}`).getBoundingClientRect();
         return at.top >= 0 && at.bottom <= innerHeight }"""
-    assert page.evaluate(seen, "first-token-sink")
+    assert page.evaluate(is_visible, "first-token-sink")
     page.get_by_role("link", name="beta-hard").click()
     page.wait_for_selector("#row-beta-hard.open")
     assert page.locator("tr.body").count() == 1
-    assert page.evaluate(seen, "beta-hard")
+    assert page.evaluate(is_visible, "beta-hard")
     watched.check()
 
 
-def test_a_claim_is_tried_in_the_plane(pages: dict[str, Path], watched: Watched) -> None:
-    """Where the plane can show it; the mathematics is the playground's."""
+def test_try_a_claim_in_the_plane(pages: dict[str, Path], watched: Watched) -> None:
+    """Only for claims that the plane can show. It uses the playground's mathematics."""
     page = watched.open(pages["made-up"], "#open=copy.shift-matrix")
     attempt = page.get_by_role("button", name="Try it in the plane")
     assert attempt.count() == 1
@@ -245,11 +254,11 @@ def test_a_claim_is_tried_in_the_plane(pages: dict[str, Path], watched: Watched)
     watched.check()
 
 
-def test_one_figure_where_the_control_draws_the_same(watched: Watched, tmp_path: Path) -> None:
-    rows = [row(0, *STATEMENTS[0]), row(1, *STATEMENTS[1])]
+def test_equal_plots_are_shown_once(watched: Watched, tmp_path: Path) -> None:
+    rows = [make_row(0, *STATEMENTS[0]), make_row(1, *STATEMENTS[1])]
     rows[0]["control"]["plot"] = rows[0]["plot"]
     rows[1]["control"]["plot"] = None
-    (tmp_path / "a.html").write_text(claims_page(ledger(rows)))
+    (tmp_path / "a.html").write_text(claims_page(make_ledger(rows)))
     page = watched.open(tmp_path / "a.html", "#open=copy.average-two")
     assert page.locator("figcaption strong").all_inner_texts() == [
         "Experiment and control", "Experiment",
@@ -257,7 +266,7 @@ def test_one_figure_where_the_control_draws_the_same(watched: Watched, tmp_path:
     watched.check()
 
 
-def test_hostile_texts_stay_texts(pages: dict[str, Path], watched: Watched) -> None:
+def test_hostile_texts_are_escaped(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["hostile"])
     page.get_by_role("button", name="Open all").click()
     assert page.locator("tr.body").count() == len(HOSTILE)
@@ -290,7 +299,7 @@ def test_every_width_in_light_and_dark(
     check_width(browser, width, scheme, views)
 
 
-def test_paper_is_white_and_has_the_figures(pages: dict[str, Path], browser: Any) -> None:
+def test_printing_uses_white_background(pages: dict[str, Path], browser: Any) -> None:
     watched = Watched(browser, color_scheme="dark")
     page = watched.open(pages["made-up"], "#open=copy")
     page.emulate_media(media="print", color_scheme="dark")
@@ -305,7 +314,9 @@ def test_paper_is_white_and_has_the_figures(pages: dict[str, Path], browser: Any
     page.emulate_media(media="screen", color_scheme="dark")
     page.wait_for_function(f"was => {stroke} !== was", arg=printed)
     page.emulate_media(media="screen", color_scheme="light")
-    page.wait_for_function(f"was => {stroke} === was", arg=printed)  # made for a white ground
+    page.wait_for_function(
+        f"was => {stroke} === was", arg=printed
+    )  # the color for a white background
     watched.check()
     watched.close()
 
@@ -318,8 +329,8 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", list(BROKEN))
-def test_a_broken_page_says_so(name: str, watched: Watched, tmp_path: Path) -> None:
-    whole = claims_page(made_up())
+def test_broken_page_shows_an_error(name: str, watched: Watched, tmp_path: Path) -> None:
+    whole = claims_page(made_up_ledger())
     text = BROKEN[name](whole)
     assert text != whole
     (tmp_path / "a.html").write_text(text)
@@ -329,8 +340,8 @@ def test_a_broken_page_says_so(name: str, watched: Watched, tmp_path: Path) -> N
     assert json.dumps(watched.complaints) == "[]"
 
 
-def test_an_empty_ledger_is_shown(watched: Watched, tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text(claims_page(ledger([])))
+def test_empty_ledger(watched: Watched, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(claims_page(make_ledger([])))
     page = watched.open(tmp_path / "a.html")
     assert "No claim is like that" in page.locator(".attnlab").inner_text()
     watched.check()

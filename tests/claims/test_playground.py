@@ -1,4 +1,4 @@
-"""The playground: its instances are fresh; in a browser it answers to mouse, finger and keys."""
+"""The playground in a browser (mouse, touch, keyboard), and its file of test instances."""
 
 from __future__ import annotations
 
@@ -30,48 +30,48 @@ def playground(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def watched(browser: Any) -> Iterator[Watched]:
-    made = Watched(browser, viewport={"width": 1280, "height": 1000})
-    yield made
-    made.close()
+    watched_browser = Watched(browser, viewport={"width": 1280, "height": 1000})
+    yield watched_browser
+    watched_browser.close()
 
 
-def same(found: Any, wanted: Any) -> None:
-    if isinstance(wanted, dict):
-        assert found.keys() == wanted.keys()
-        for name, each in wanted.items():
-            same(found[name], each)
-    elif isinstance(wanted, list):
-        assert len(found) == len(wanted)
-        for one, other in zip(found, wanted, strict=True):
-            same(one, other)
-    elif isinstance(wanted, float):
-        assert found == pytest.approx(wanted, rel=1e-12, abs=1e-14)
+def assert_equal(actual: Any, expected: Any) -> None:
+    if isinstance(expected, dict):
+        assert actual.keys() == expected.keys()
+        for name, value in expected.items():
+            assert_equal(actual[name], value)
+    elif isinstance(expected, list):
+        assert len(actual) == len(expected)
+        for left, right in zip(actual, expected, strict=True):
+            assert_equal(left, right)
+    elif isinstance(expected, float):
+        assert actual == pytest.approx(expected, rel=1e-12, abs=1e-14)
     else:
-        assert found == wanted
+        assert actual == expected
 
 
-def test_the_instances_are_fresh() -> None:
-    """Vitest compares the page's mathematics with this file; here it is made anew."""
+def test_instances_file_is_up_to_date() -> None:
+    """Vitest compares the page's mathematics with this file. This test recomputes it."""
     spec = importlib.util.spec_from_file_location("instances", WEB / "instances.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    kept = json.loads(module.PATH.read_text(encoding="utf-8"))
-    same(kept, json.loads(json.dumps(module.instances())))
-    kept["attention"][0]["weights"][0] += 1e-6
+    stored = json.loads(module.PATH.read_text(encoding="utf-8"))
+    assert_equal(stored, json.loads(json.dumps(module.instances())))
+    stored["attention"][0]["weights"][0] += 1e-6
     with pytest.raises(AssertionError):
-        same(kept, module.instances())
+        assert_equal(stored, module.instances())
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_playground_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "playground.html"
-    code, told, _ = run(f"claims playground --out {path}", capsys)
-    assert (code, told) == (0, f"{path}\n")
+    code, output, _ = run(f"claims playground --out {path}", capsys)
+    assert (code, output) == (0, f"{path}\n")
     assert "Content-Security-Policy" in path.read_text()
-    code, _, wrong = run(f"claims playground --out {path}", capsys)
+    code, _, error = run(f"claims playground --out {path}", capsys)
     assert code == 2
-    assert "--overwrite" in wrong
+    assert "--overwrite" in error
     assert run(f"claims playground --out {path} --overwrite", capsys)[0] == 0
 
 
@@ -79,7 +79,7 @@ def weights(page: Any) -> list[float]:
     return [float(each) for each in page.locator(".weights .cell .text").all_inner_texts()]
 
 
-def test_points_move_by_keys_and_by_mouse(playground: Path, watched: Watched) -> None:
+def test_points_move_by_keyboard_and_mouse(playground: Path, watched: Watched) -> None:
     page = watched.open(playground)
     assert weights(page)[0] > 0.99
     page.locator("[data-point=query-0]").focus()
@@ -99,7 +99,7 @@ def test_points_move_by_keys_and_by_mouse(playground: Path, watched: Watched) ->
     watched.check()
 
 
-def test_points_move_by_finger(playground: Path, browser: Any) -> None:
+def test_points_move_by_touch(playground: Path, browser: Any) -> None:
     watched = Watched(browser, viewport={"width": 400, "height": 900}, has_touch=True)
     page = watched.open(playground)
     page.evaluate("""() => {
@@ -119,9 +119,7 @@ def test_points_move_by_finger(playground: Path, browser: Any) -> None:
     watched.close()
 
 
-def test_every_preset_opens_and_the_address_shows_the_same(
-    playground: Path, watched: Watched
-) -> None:
+def test_presets_open_and_the_address_restores_them(playground: Path, watched: Watched) -> None:
     page = watched.open(playground)
     ids = page.locator("#preset option").evaluate_all("all => all.map(each => each.value)")
     assert len(ids) > 20
@@ -130,10 +128,10 @@ def test_every_preset_opens_and_the_address_shows_the_same(
         assert f"attnlab claims show {name}" in page.locator(".try").inner_text()
         claim = CLAIMS[name]
         assert list(TOPICS).index(claim.topic) < 3
-        said = page.locator(".claim-statement").inner_text()
-        assert said.startswith(f"Claim {name}: ")
-        words = [each for each in re.findall(r"[a-z]{5,}", claim.statement) if each != "alpha"]
-        assert all(each in said for each in words), said
+        caption = page.locator(".claim-statement").inner_text()
+        assert caption.startswith(f"Claim {name}: ")
+        words = [word for word in re.findall(r"[a-z]{5,}", claim.statement) if word != "alpha"]
+        assert all(word in caption for word in words), caption
         assert "NaN" not in page.locator(".attnlab").inner_html()
     page.locator("#preset").select_option("noise-radial")
     page.get_by_role("slider", name="inverse temperature beta").press("ArrowLeft")
@@ -154,7 +152,7 @@ def test_every_preset_opens_and_the_address_shows_the_same(
     watched.check()
 
 
-def test_what_can_be_set(playground: Path, watched: Watched) -> None:
+def test_controls(playground: Path, watched: Watched) -> None:
     page = watched.open(playground, "#preset=mask-minus-infinity")
     sums = page.locator(".weights .foot").first.locator("td")
     assert sums.inner_text() == "1.00"
@@ -198,9 +196,9 @@ def test_features_and_positions(playground: Path, watched: Watched) -> None:
     page.keyboard.press("ArrowRight")
     page.get_by_role("slider", name="steps k").press("End")
     text = page.locator("#panel").inner_text()
-    wrong = re.search(r"Largest difference.*?: ([\d.e−]+)", text, re.DOTALL)
-    assert wrong is not None
-    assert float(wrong[1].replace("−", "-")) < 1e-14
+    difference = re.search(r"Largest difference.*?: ([\d.e−]+)", text, re.DOTALL)
+    assert difference is not None
+    assert float(difference[1].replace("−", "-")) < 1e-14
     scores = re.search(r": (−?[\d.]+)\. Both moved by 1,000: (−?[\d.]+)\.", text)
     assert scores is not None
     assert scores[1] == scores[2]

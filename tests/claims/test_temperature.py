@@ -1,4 +1,4 @@
-"""Claims of topic 3: the verdicts that mathematics gives, and wrong code that flips them."""
+"""Claims of topic 3: the expected verdicts, and wrong code that changes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch import Tensor, nn
 
-from attnlab.claims import CLAIMS, Result, run_one
+from attnlab.claims import CLAIMS, Result, run_claim
 from attnlab.layers import NORMS
 from attnlab.mask import Mask
 from attnlab.mechanisms import softmax
@@ -30,36 +30,36 @@ OUTCOMES = {
 }
 
 
-def small(name: str, seed: int = 0) -> Result:
-    return run_one(CLAIMS[name], seed, "small")
+def run_small(name: str, seed: int = 0) -> Result:
+    return run_claim(CLAIMS[name], seed, "small")
 
 
-def outcome(name: str) -> str:
-    return small(name).verdict.outcome
+def run_outcome(name: str) -> str:
+    return run_small(name).verdict.outcome
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_verdicts(name: str, seed: int) -> None:
-    result = small(name, seed)
+    result = run_small(name, seed)
     assert result.verdict.outcome == OUTCOMES[name], result.verdict
     assert result.trusted, result.control
 
 
-def test_all_of_the_topic_are_here() -> None:
+def test_topic_has_exactly_these_claims() -> None:
     assert [each.name for each in CLAIMS.values() if each.topic == "temperature"] == list(OUTCOMES)
 
 
-def test_conditions_are_those_of_the_formulas() -> None:
+def test_conditions_match_theory() -> None:
     """At a margin of 7 about e^(1/2 - 7 + 1) is lost; noise of 0.4 shifts by 0.4^2/2 0.1."""
-    found = small("equal-q-k-identity").verdict.condition
-    assert found == "sqrt(d) - ln n is at least 7"
-    found = small("perturb-key-mean").verdict.condition
-    assert found == "the noise in the score, b |q| s, is at most 0.4"
+    condition = run_small("equal-q-k-identity").verdict.condition
+    assert condition == "sqrt(d) - ln n is at least 7"
+    condition = run_small("perturb-key-mean").verdict.condition
+    assert condition == "the noise in the score, b |q| s, is at most 0.4"
 
 
-def test_second_order_bias() -> None:
-    evidence = small("perturb-key-mean").evidence
+def test_mean_shift_is_of_second_order() -> None:
+    evidence = run_small("perturb-key-mean").evidence
     assert evidence is not None
     slope = evidence.details["exponent of the shift in the noise"]
     assert isinstance(slope, float)
@@ -70,57 +70,61 @@ def test_second_order_bias() -> None:
 
 
 def test_inverse_temperature_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = softmax.scaled_scores
-    monkeypatch.setattr(softmax, "scores_of", lambda q, k, beta: right(q, k, 1 / beta))
-    result = small("beta-hard")
+    original = softmax.scaled_scores
+    monkeypatch.setattr(softmax, "scaled_scores", lambda q, k, beta: original(q, k, 1 / beta))
+    result = run_small("beta-hard")
     assert result.verdict.outcome == "refuted"
     assert result.control is not None
     assert result.control.outcome == "holds"
 
 
 def test_scores_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = softmax.scaled_scores
-    monkeypatch.setattr(softmax, "scores_of", lambda q, k, _: right(q, k, 1.0))
-    assert outcome("beta-sqrt-d") == "refuted"
+    original = softmax.scaled_scores
+    monkeypatch.setattr(softmax, "scaled_scores", lambda q, k, _: original(q, k, 1.0))
+    assert run_outcome("beta-sqrt-d") == "refuted"
 
 
 def test_mask_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Mask, "allowed", lambda *_: None)
-    assert outcome("mask-minus-infinity") == "refuted"
+    assert run_outcome("mask-minus-infinity") == "refuted"
 
 
 def test_softmax_over_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(softmax, "masked_softmax", lambda scores, _: scores.softmax(-2))
-    result = small("rows-sum-to-one")
+    result = run_small("rows-sum-to-one")
     assert result.verdict.outcome == "refuted"
 
 
 def test_queries_that_leak(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Softmax.compute
+    original = Softmax.compute
 
     def mixed(self: Softmax, q: Tensor, *rest: Any) -> Tensor:
-        return right(self, q + q.mean(2, keepdim=True), *rest)
+        return original(self, q + q.mean(2, keepdim=True), *rest)
 
     monkeypatch.setattr(Softmax, "compute", mixed)
-    result = small("perturb-query")
+    result = run_small("perturb-query")
     assert result.verdict.outcome == "holds"
     assert result.control is not None
     assert result.control.outcome == "refuted"
 
 
-def test_keys_of_one_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights that are not normalized: then a key changes only the weight on itself."""
+def test_unnormalized_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without normalization, a key changes only the weight on itself."""
     monkeypatch.setattr(softmax, "masked_softmax", lambda scores, _: scores.exp())
-    assert outcome("perturb-key") == "holds"
+    assert run_outcome("perturb-key") == "holds"
 
 
 def test_norm_over_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(NORMS, "layer", nn.BatchNorm1d)
-    assert outcome("layernorm-batch") == "refuted"
+    assert run_outcome("layernorm-batch") == "refuted"
 
 
-def test_seeds_make_other_draws() -> None:
-    a, b, again = small("perturb-compare", 0), small("perturb-compare", 1), small("perturb-compare")
+def test_seed_determines_the_result() -> None:
+    a, b, again = (
+        run_small("perturb-compare", 0),
+        run_small("perturb-compare", 1),
+        run_small("perturb-compare"),
+    )
     assert a.evidence is not None
     assert b.evidence is not None
     assert again.evidence is not None

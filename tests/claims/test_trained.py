@@ -1,4 +1,4 @@
-"""Claims of trained models: verdicts, controls, and what a wrong experiment would say."""
+"""Claims about trained models: verdicts, controls, and wrong experiments that change them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attnlab.claims import (
     CLAIMS,
     Result,
     Trial,
-    run_one,
+    run_claim,
     trained,
     trained_heads,
     trained_sentences,
@@ -25,9 +25,8 @@ from attnlab.claims import trained_knowledge as knowledge
 from attnlab.claims import trained_summary as summary
 from attnlab.claims import trained_vision as vision
 from attnlab.claims._claim import Evidence, Lines
-from attnlab.claims._trained_models import PLACES, Read, needs
-from attnlab.claims._trained_models import trained as trained_model
-from attnlab.claims._world_models import learned
+from attnlab.claims._trained_models import MODEL_PACKAGES, ReadText, needs_models, trained_reader
+from attnlab.claims._world_models import learn_world
 from attnlab.claims.judges import Every
 from tests.support.real_models import load_minilm, load_smollm2
 
@@ -39,80 +38,80 @@ KNOWLEDGE = ("pretraining-gives-knowledge", "invented-answers", "unseen-name", "
 
 
 @lru_cache
-def result(name: str, seed: int) -> Result:
-    return run_one(CLAIMS[name], seed, "small")
+def run_small(name: str, seed: int) -> Result:
+    return run_claim(CLAIMS[name], seed, "small")
 
 
-def check(name: str, seed: int, outcome: str = "holds") -> None:
-    found = result(name, seed)
-    assert (found.verdict.outcome, found.trusted) == (outcome, True), found
+def check_verdict(name: str, seed: int, outcome: str = "holds") -> None:
+    claim_result = run_small(name, seed)
+    assert (claim_result.verdict.outcome, claim_result.trusted) == (outcome, True), claim_result
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("name", MINILM)
-def test_an_encoder(name: str, seed: int) -> None:
+def test_claims_about_an_encoder(name: str, seed: int) -> None:
     load_minilm()
-    check(name, seed)
+    check_verdict(name, seed)
 
 
 @pytest.mark.parametrize("name", ["causal-backwards", "first-token-sink"])
-def test_a_language_model(name: str) -> None:
+def test_claims_about_a_language_model(name: str) -> None:
     load_minilm()
     load_smollm2()
-    check(name, 0)
+    check_verdict(name, 0)
 
 
 @pytest.mark.parametrize("name", KNOWLEDGE)
-def test_what_a_small_model_knows(name: str) -> None:
-    check(name, 0)
+def test_claims_about_knowledge(name: str) -> None:
+    check_verdict(name, 0)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_patches(seed: int) -> None:
-    check("patches-are-convolution", seed)
+def test_patch_claim(seed: int) -> None:
+    check_verdict("patches-are-convolution", seed)
 
 
-def test_a_missing_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PLACES, "minilm", ("no_such_package", "model", "no-such-model"))
-    assert needs("minilm")() == "needs no-such-model (pip install)"
-    found = run_one(CLAIMS["head-patterns"], 0, "small")
-    assert found.verdict.outcome == "not run"
-    assert "no-such-model" in found.verdict.condition
+def test_missing_model_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODEL_PACKAGES, "minilm", ("no_such_package", "model", "no-such-model"))
+    assert needs_models("minilm")() == "needs no-such-model (pip install)"
+    result = run_claim(CLAIMS["head-patterns"], 0, "small")
+    assert result.verdict.outcome == "not run"
+    assert "no-such-model" in result.verdict.condition
 
 
-def test_a_performer_matches() -> None:
-    check("performer-matches", 0)
+def test_performer_claim() -> None:
+    check_verdict("performer-matches", 0)
 
 
-def test_a_performer_is_compared_while_softmax_learns() -> None:
-    """A loss of 0 would leave a Performer no room to be behind."""
-    evidence = result("performer-matches", 0).evidence
+def test_performer_is_compared_while_softmax_learns() -> None:
+    """With a loss of 0 no gap could be measured."""
+    evidence = run_small("performer-matches", 0).evidence
     assert evidence is not None
     details = evidence.details
     guess = float(details["loss of guessing"] or 0)
-    for rate in summary.RATES:
-        loss = float(details[f"loss of softmax at {rate:g} times the rate"] or 0)
+    for rate in summary.LEARNING_RATE_FACTORS:
+        loss = float(details[f"loss of softmax at {rate:g} times the learning rate"] or 0)
         assert 0.2 < loss < 0.75 * guess
 
 
-def test_guessing_by_hand() -> None:
-    # of 4 tokens one was seen twice, one once: with one more of each 3, 2, 1, 1 of 7
-    found = summary.guessing_loss([0, 0, 1], [0, 1, 2, 2], 4)
-    assert found == pytest.approx(-(math.log(3 / 7) + math.log(2 / 7) + 2 * math.log(1 / 7)) / 4)
+def test_guessing_loss_by_hand() -> None:
+    # of 4 tokens one occurs twice and one once: with add-one smoothing 3, 2, 1, 1 of 7
+    loss = summary.guessing_loss([0, 0, 1], [0, 1, 2, 2], 4)
+    assert loss == pytest.approx(-(math.log(3 / 7) + math.log(2 / 7) + 2 * math.log(1 / 7)) / 4)
 
 
-def test_texts_to_summarize_hold_their_words_once() -> None:
-    for pair in summary.texts(40, 3):
+def test_summary_texts_contain_each_word_once() -> None:
+    for pair in summary.make_texts(40, 3):
         words, (kind, _, field) = pair.text.split(), pair.summary.split()
         assert words.count(kind) == words.count(field) == 1
         assert words.index(field) == words.index(kind) + 2
-    assert summary.texts(5, 3) == summary.texts(5, 3) != summary.texts(5, 4)
+    assert summary.make_texts(5, 3) == summary.make_texts(5, 3) != summary.make_texts(5, 4)
 
 
-def test_texts_read_together_are_read_as_one_by_one() -> None:
+def test_read_all_equals_reading_one_by_one() -> None:
     load_minilm()
     texts = ["a short text", "and one that is quite a bit longer than that"]
-    reader = trained_model("minilm")
+    reader = trained_reader("minilm")
     for text, together in zip(texts, reader.read_all(texts), strict=True):
         alone = reader.read(text)
         assert together.sequence == alone.sequence
@@ -121,13 +120,13 @@ def test_texts_read_together_are_read_as_one_by_one() -> None:
 
 def test_jensen_shannon_by_its_definition() -> None:
     weights = torch.rand(3, 5, 7, dtype=torch.float64).softmax(-1)
-    found = trained_heads._jensen_shannon(weights)
+    divergences = trained_heads._jensen_shannon(weights)
     for i in range(3):
         for j in range(3):
             a, b = weights[i], weights[j]
             m = (a + b) / 2
             both = (a * (a / m).log()).sum(-1) + (b * (b / m).log()).sum(-1)
-            assert float(found[i, j]) == pytest.approx(float(both.mean() / 2), abs=1e-12)
+            assert float(divergences[i, j]) == pytest.approx(float(both.mean() / 2), abs=1e-12)
 
 
 def test_rank_correlation_by_hand() -> None:
@@ -138,108 +137,111 @@ def test_rank_correlation_by_hand() -> None:
     assert trained_words.rank_correlation(one, swapped) == pytest.approx(0.8)
 
 
-def test_generated_sentences_favour_no_place() -> None:
-    """In half of them the right word is the nearer one, and each word stands once."""
-    for kind in trained_sentences.MAKERS:
+def test_generated_sentences_favor_no_position() -> None:
+    """In half of them the correct word is the nearer one, and each word occurs once."""
+    for kind in trained_sentences.SENTENCE_MAKERS:
         nearer = 0
-        for text, word, wanted, other in trained_sentences.sentences(kind, random.Random(0), 40):
+        for text, word, target, other in trained_sentences.make_sentences(
+            kind, random.Random(0), 40
+        ):
             words = text.split()
-            assert all(words.count(each) == 1 for each in (word, wanted, other))
-            nearer += words.index(other) < words.index(wanted) < words.index(word)
+            assert all(words.count(each) == 1 for each in (word, target, other))
+            nearer += words.index(other) < words.index(target) < words.index(word)
         assert nearer == 20
 
 
-def test_the_halves_of_generated_sentences_share_no_name() -> None:
-    for kind in trained_sentences.MAKERS:
-        told = trained_sentences.sentences(kind, random.Random(0), 400)
+def test_halves_of_generated_sentences_share_no_name() -> None:
+    for kind in trained_sentences.SENTENCE_MAKERS:
+        examples = trained_sentences.make_sentences(kind, random.Random(0), 400)
         halves = [
-            {word for _, _, *two in half for word in two} for half in (told[:200], told[200:])
+            {word for _, _, *two in half for word in two}
+            for half in (examples[:200], examples[200:])
         ]
         assert len(halves[0]) > 10
         assert not halves[0] & halves[1]
 
 
-def test_words_of_two_meanings_stand_at_one_place() -> None:
+def test_homonyms_have_equal_positions() -> None:
     load_minilm()
-    reader = trained_model("minilm")
-    for one, other, word in trained_words.PAIRS:
-        assert reader.read(one).place(word) == reader.read(other).place(word), word
+    reader = trained_reader("minilm")
+    for one, other, word in trained_words.HOMONYMS:
+        assert reader.read(one).position_of(word) == reader.read(other).position_of(word), word
 
 
-def test_convnets_on_few_images() -> None:
-    """Three seeds of a few steps need not decide, but must not say the opposite."""
-    found = result("convnet-small-data", 0)
-    assert found.verdict.outcome in ("holds", "undecided"), found.verdict
-    assert found.control is not None
-    assert found.control.outcome == "refuted"
-    assert found.evidence is not None
-    sizes = [int(found.evidence.details[f"parameters, {name}"]) for name in ("ConvNet", "ViT")]
+def test_convnet_claim() -> None:
+    """Three short runs may be undecided, but must not refute the claim."""
+    result = run_small("convnet-small-data", 0)
+    assert result.verdict.outcome in ("holds", "undecided"), result.verdict
+    assert result.control is not None
+    assert result.control.outcome == "refuted"
+    assert result.evidence is not None
+    sizes = [int(result.evidence.details[f"parameters, {name}"]) for name in ("ConvNet", "ViT")]
     assert abs(sizes[0] / sizes[1] - 1) <= 0.05
 
 
-# A wrong experiment comes to another verdict
+# Wrong experiments change the verdict
 
 
 @pytest.mark.parametrize(
-    ("few", "many", "wanted"), [(0.2, 0.1, "holds"), (0.1, 0.2, "refuted"), (-0.1, 0, "refuted")]
+    ("few", "many", "expected"), [(0.2, 0.1, "holds"), (0.1, 0.2, "refuted"), (-0.1, 0, "refuted")]
 )
-def test_a_lead_that_grows(
-    few: float, many: float, wanted: str, monkeypatch: pytest.MonkeyPatch
+def test_convnet_lead_that_grows_is_refuted(
+    few: float, many: float, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def accuracy(model: str, size: str, seed: int, n: int) -> float:
         del size
-        return 0.5 + seed * 1e-4 + (model == "convnet") * (few if n == vision.FEW else many)
+        return 0.5 + seed * 1e-4 + (model == "convnet") * (few if n == vision.FEW_IMAGES else many)
 
-    monkeypatch.setattr(vision, "accuracy", accuracy)
-    assert measured("convnet-small-data") == wanted
+    monkeypatch.setattr(vision, "digit_accuracy", accuracy)
+    assert judge_experiment("convnet-small-data") == expected
 
 
-def measured(name: str) -> str:
+def judge_experiment(name: str) -> str:
     claim = CLAIMS[name]
     assert claim.measure is not None
     return claim.judge(claim.measure(Trial())).outcome
 
 
-def test_without_a_mask_it_looks_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Blind:
-        def read(self, text: str) -> Read:
+def test_missing_causal_mask_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    class UniformReader:
+        def read(self, text: str) -> ReadText:
             del text
-            return Read(Any, torch.full((1, 2, 5, 5), 0.2))  # type: ignore[arg-type]
+            return ReadText(Any, torch.full((1, 2, 5, 5), 0.2))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(trained, "trained", lambda _: Blind())
-    assert measured("causal-backwards") == "refuted"
+    monkeypatch.setattr(trained, "trained_reader", lambda _: UniformReader())
+    assert judge_experiment("causal-backwards") == "refuted"
 
 
-def test_patches_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = vision._flattened
+def test_transposed_patches_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = vision._flatten_patches
 
     def turned(images: Tensor, patch: int, *, channel_last: bool) -> Tensor:
-        return right(images.mT, patch, channel_last=channel_last)
+        return original(images.mT, patch, channel_last=channel_last)
 
-    monkeypatch.setattr(vision, "_flattened", turned)
-    assert measured("patches-are-convolution") == "refuted"
-
-
-def test_a_model_that_never_read_knows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    none = learned(0, "small", "none")
-    monkeypatch.setattr(knowledge, "learned", lambda *_: none)
-    assert measured("pretraining-gives-knowledge") == "refuted"
-    assert measured("name-origin-bias") != "holds"
+    monkeypatch.setattr(vision, "_flatten_patches", turned)
+    assert judge_experiment("patches-are-convolution") == "refuted"
 
 
-def test_each_part_of_a_statement_is_judged() -> None:
-    """Far above the baseline with pretraining, not above it without; with the two models exchanged
-    both are refuted, not only one."""
-    found = result("pretraining-gives-knowledge", 0)
+def test_model_without_pretraining_knows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = learn_world(0, "small", "none")
+    monkeypatch.setattr(knowledge, "learn_world", lambda *_: none)
+    assert judge_experiment("pretraining-gives-knowledge") == "refuted"
+    assert judge_experiment("name-origin-bias") != "holds"
+
+
+def test_both_parts_of_the_knowledge_claim_are_judged() -> None:
+    """Far above the baseline with pretraining, not above it without. With the two models exchanged,
+    both parts are refuted."""
+    result = run_small("pretraining-gives-knowledge", 0)
     judge = CLAIMS["pretraining-gives-knowledge"].judge
     assert isinstance(judge, Every)
-    for evidence, outcome in ((found.evidence, "holds"), (found.control_evidence, "refuted")):
+    for evidence, outcome in ((result.evidence, "holds"), (result.control_evidence, "refuted")):
         assert isinstance(evidence, Evidence)
         assert judge.outcomes(evidence) == [outcome] * 2
 
 
-def test_risk_and_coverage_is_what_is_drawn() -> None:
-    evidence = result("invented-answers", 0).evidence
+def test_plot_shows_risk_and_coverage() -> None:
+    evidence = run_small("invented-answers", 0).evidence
     assert evidence is not None
     assert isinstance(evidence.plot, Lines)
     coverage, risk = evidence.plot.series[0].points[-1]
@@ -248,8 +250,8 @@ def test_risk_and_coverage_is_what_is_drawn() -> None:
     assert risk == pytest.approx(wrong / (wrong + right))
 
 
-def test_the_difference_of_two_shares() -> None:
+def test_newcombe_interval() -> None:
     """Newcombe 1998, method 10: 56 of 70 and 48 of 80 give 0.2 (0.0524 to 0.3339)."""
-    found = knowledge._difference([True] * 56 + [False] * 14, [True] * 48 + [False] * 32)
-    assert found.value == pytest.approx(0.2)
-    assert found.ends == pytest.approx((0.0524, 0.3339), abs=1e-4)
+    difference = knowledge._difference([True] * 56 + [False] * 14, [True] * 48 + [False] * 32)
+    assert difference.value == pytest.approx(0.2)
+    assert difference.ends == pytest.approx((0.0524, 0.3339), abs=1e-4)

@@ -11,6 +11,6 @@ from tests.support.demo_runs import run_quick
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Demo, str]:
+def quick_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Demo, str]:
     out = tmp_path_factory.mktemp("demo") / "out"
     return (out, *run_quick(out))

@@ -16,7 +16,7 @@ from tests.support.browser import Watched, chromium
 from tests.support.claim_ledgers import HOSTILE
 from tests.support.page_widths import check_width, every_width
 
-PATIENCE = 120_000  # milliseconds; the machines are shared
+TIMEOUT = 120_000  # milliseconds; the machines are shared
 
 
 @pytest.fixture(scope="module")
@@ -26,19 +26,19 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def page_path(made: tuple[Path, Demo, str]) -> Path:
-    return made[0] / "index.html"
+def page_path(quick_demo: tuple[Path, Demo, str]) -> Path:
+    return quick_demo[0] / "index.html"
 
 
 @pytest.fixture
 def watched(browser: Any) -> Iterator[Watched]:
-    made = Watched(browser)
-    yield made
-    made.close()
+    watched_browser = Watched(browser)
+    yield watched_browser
+    watched_browser.close()
 
 
-def opened(watched: Watched, path: Path, section: str = "") -> Any:
-    watched.page.set_default_timeout(PATIENCE)
+def open_page(watched: Watched, path: Path, section: str = "") -> Any:
+    watched.page.set_default_timeout(TIMEOUT)
     watched.page.goto(path.as_uri() + (f"#show={section}" if section else ""))
     watched.page.locator("[data-painted=report]").wait_for()
     return watched.page
@@ -49,12 +49,12 @@ SECTIONS = [
 ]
 
 
-def test_the_page_is_read_in_order(page_path: Path, watched: Watched) -> None:
-    page = opened(watched, page_path)
+def test_sections_in_order(page_path: Path, watched: Watched) -> None:
+    page = open_page(watched, page_path)
     assert page.get_by_role("tab").all_inner_texts() == SECTIONS
-    assert " of 300 right" in page.locator("main").inner_text()
+    assert " of 300 correctly" in page.locator("main").inner_text()
     page.get_by_role("tab", name="text").click()
-    assert len(set(page.locator("blockquote mark").all_inner_texts()[:2])) == 1  # told twice
+    assert len(set(page.locator("blockquote mark").all_inner_texts()[:2])) == 1  # stated twice
     page.get_by_role("tab", name="answers").click()
     assert "There is no such person" in page.locator("main tbody tr").last.inner_text()
     page.get_by_role("tab", name="claims").click()
@@ -63,16 +63,16 @@ def test_the_page_is_read_in_order(page_path: Path, watched: Watched) -> None:
     watched.check()
 
 
-def test_attention_is_a_link_away(page_path: Path, watched: Watched) -> None:
-    page = opened(watched, page_path, "attention")
+def test_links_to_attention_pages(page_path: Path, watched: Watched) -> None:
+    page = open_page(watched, page_path, "attention")
     links = page.locator("main a").evaluate_all("(all) => all.map((a) => a.getAttribute('href'))")
     assert {"attention.html", "reading.html"} <= set(links)
     watched.check()
 
 
-def test_a_command_is_copied(page_path: Path, watched: Watched) -> None:
+def test_copy_a_command(page_path: Path, watched: Watched) -> None:
     watched.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = opened(watched, page_path, "next")
+    page = open_page(watched, page_path, "next")
     row = page.locator(".part", has_text="attnlab tour")
     row.get_by_role("button").click()
     row.get_by_role("button", name="Copied").wait_for()
@@ -80,15 +80,15 @@ def test_a_command_is_copied(page_path: Path, watched: Watched) -> None:
     watched.check()
 
 
-def test_a_demo_that_was_stopped(tmp_path: Path, watched: Watched) -> None:
+def test_page_of_an_interrupted_demo(tmp_path: Path, watched: Watched) -> None:
     demo = Demo(Path("demo"), DemoSettings(), make_world(WorldConfig(people=40)))
     demo.stopped, demo.problems = "learned", {"none": HOSTILE[0]}
     demo.seconds = {"pretrained": 51.0}
     save_page(tmp_path / "stopped.html", demo_report(demo))
-    page = opened(watched, tmp_path / "stopped.html")
+    page = open_page(watched, tmp_path / "stopped.html")
     text = page.locator("main").inner_text()
     assert HOSTILE[0] in text
-    assert "It was stopped at “Read and remember”. Not done yet: “Read and" in text
+    assert "The demo was stopped at “Read and remember”. Not finished: “Read and" in text
     assert page.get_by_role("tab").all_inner_texts() == ["summary", "next", "made"]
     page.get_by_role("tab", name="next").click()
     assert "knowledge ask" not in page.locator("main").inner_text()
@@ -100,7 +100,7 @@ def test_every_width_in_light_and_dark(
     width: int, scheme: str, page_path: Path, browser: Any
 ) -> None:
     def views(watched: Watched) -> Iterator[str]:
-        page = opened(watched, page_path)
+        page = open_page(watched, page_path)
         for name in SECTIONS:
             page.get_by_role("tab", name=name, exact=True).click()
             yield name

@@ -1,4 +1,4 @@
-"""README and docs: blocks run, outputs are true, links lead somewhere, made parts are fresh."""
+"""README and docs: blocks run, outputs are correct, links exist, generated parts are up to date."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from attnlab.cli import app
 from attnlab.extensions import forget_extensions
 from docs.scripts.make import made
 from tests.support.command_line import run
-from tests.support.markdown_blocks import BLOCK, DOCUMENTS, ROOT, blocks
+from tests.support.markdown_blocks import BLOCK, DOCUMENTS, ROOT, read_blocks
 from tests.support.registries import restored_registries
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty folder beside the examples; what a page registers is gone afterwards."""
+def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder with a link to the examples. Removes afterwards what a page registers."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
@@ -30,33 +30,33 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
-@pytest.mark.usefixtures("few_docstrings", "desk", "claims_here")
+@pytest.mark.usefixtures("few_docstrings", "work_folder", "claims_here")
 @pytest.mark.parametrize("path", DOCUMENTS)
 def test_blocks_run(
     path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In order, in one folder: a page may write files that its commands read."""
-    said = ""
-    for language, block in blocks(path):
+    """In the order of the page, in one folder: commands may read files that earlier ones wrote."""
+    output = ""
+    for language, block in read_blocks(path):
         if language == "python":
             if "from transformers import" in block:
                 pytest.importorskip("transformers", reason="transformers is not installed")
             exec(compile(block, path, "exec"), {"__name__": "__main__"})
             captured = capsys.readouterr()
             assert "Traceback" not in captured.err
-            said = captured.out
+            output = captured.out
         elif language == "sh":
-            said = "".join(
+            output = "".join(
                 run_line(line, capsys, monkeypatch) for line in block.splitlines() if line.strip()
             )
         elif language == "output":
-            assert_told(said, block)
+            assert_printed(output, block)
         else:
             assert language in ("text", "json"), f"{path}: a block of {language!r} is not run"
 
 
 def run_line(line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a command of attnlab prints; `tests/docs/test_documented.py` runs all others."""
+    """The output of an attnlab command; `tests/docs/test_documented.py` runs all others."""
     words = shlex.split(line, comments=True)
     with monkeypatch.context() as here:
         while words and re.match(r"[A-Z_]+=", words[0]):
@@ -69,23 +69,28 @@ def run_line(line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         return out
 
 
-def assert_told(said: str, told: str) -> None:
-    """The block is what was printed, word by word; numbers to 5%, and `...` is a part left out."""
-    parts = [part.split() for part in re.split(r"^\.\.\.$", told, flags=re.MULTILINE)]
-    words = said.split()
-    place = 0
+def assert_printed(output: str, expected: str) -> None:
+    """Compares the output with a block word by word: numbers to 5%, and `...` skips a part."""
+    parts = [part.split() for part in re.split(r"^\.\.\.$", expected, flags=re.MULTILINE)]
+    words = output.split()
+    position = 0
     for number, part in enumerate(parts):
         if not part:
             continue
-        starts = range(place, len(words) - len(part) + 1) if number else [0]
-        found = next(
-            (at for at in starts if all(map(same, words[at : at + len(part)], part))), None
+        starts = range(position, len(words) - len(part) + 1) if number else [0]
+        match = next(
+            (
+                start
+                for start in starts
+                if all(map(words_match, words[start : start + len(part)], part))
+            ),
+            None,
         )
-        assert found is not None, f"not printed: {' '.join(part)}\n\n{said}"
-        place = found + len(part)
+        assert match is not None, f"not printed: {' '.join(part)}\n\n{output}"
+        position = match + len(part)
 
 
-def same(one: str, other: str) -> bool:
+def words_match(one: str, other: str) -> bool:
     try:
         return math.isclose(as_number(one), as_number(other), rel_tol=0.05, abs_tol=0.002)
     except ValueError:
@@ -96,23 +101,27 @@ def as_number(word: str) -> float:
     return float(word.strip("(),;:%").replace(",", "").replace("\N{MINUS SIGN}", "-"))
 
 
-def test_a_wrong_output_would_be_noticed() -> None:
-    said = "softmax 0.000 elu 0.994\nerror: nothing"
-    for told in ("softmax 0 elu 0.99", "...\nelu 0.994\n...", "softmax 0.000\n...\nerror: nothing"):
-        assert_told(said, told)
-    for told in ("softmax 0.5", "...\nrelu 0.994", "elu 0.994", "...\nerror:\n...\nsoftmax"):
+def test_wrong_output_is_detected() -> None:
+    output = "softmax 0.000 elu 0.994\nerror: nothing"
+    for expected in (
+        "softmax 0 elu 0.99",
+        "...\nelu 0.994\n...",
+        "softmax 0.000\n...\nerror: nothing",
+    ):
+        assert_printed(output, expected)
+    for expected in ("softmax 0.5", "...\nrelu 0.994", "elu 0.994", "...\nerror:\n...\nsoftmax"):
         with pytest.raises(AssertionError):
-            assert_told(said, told)
+            assert_printed(output, expected)
 
 
-def test_readme_begins_with_the_two_commands_and_an_example() -> None:
+def test_readme_starts_with_two_commands_and_an_example() -> None:
     screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:24])
     assert "make demo" in screen
     assert "make test" in screen
     assert "attnlab.attention(" in screen
 
 
-def test_the_readme_names_every_mechanism_and_command() -> None:
+def test_readme_names_every_mechanism_and_command() -> None:
     readme = (ROOT / "README.md").read_text()
     for name in MECHANISMS.built_in:
         assert f"`{name}`" in readme
@@ -122,7 +131,7 @@ def test_the_readme_names_every_mechanism_and_command() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MECHANISMS.built_in))
-def test_every_mechanism_has_its_page(name: str) -> None:
+def test_every_mechanism_has_a_page(name: str) -> None:
     text = (ROOT / "docs" / "mechanisms" / f"{name}.md").read_text()
     for heading in ("Formula", "Cost", "When to use it", "What goes wrong"):
         assert f"## {heading}\n" in text
@@ -133,41 +142,41 @@ def test_every_mechanism_has_its_page(name: str) -> None:
     assert f"<title>The weights of {name}</title>" in picture.read_text()
 
 
-def test_what_is_made_from_the_code_is_fresh() -> None:
+def test_generated_pages_are_up_to_date() -> None:
     for path, text in made().items():
         assert path.exists(), f"{path.name} is missing: run make docs"
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is stale: run make docs"
 
 
 def anchors(path: Path) -> set[str]:
-    """As GitHub makes them of headings: small letters, no marks, - for spaces."""
+    """The anchors of a page's headings, as GitHub makes them."""
     text = BLOCK.sub("", path.read_text(encoding="utf-8"))
     heads = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
 
 
 @pytest.mark.parametrize("name", [*DOCUMENTS, "CONTRIBUTING.md", "CHANGELOG.md"])
-def test_links_lead_somewhere(name: str) -> None:
+def test_links_exist(name: str) -> None:
     path = ROOT / name
     text = BLOCK.sub("", path.read_text(encoding="utf-8"))
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", text):
         if target.startswith("https://"):
             continue
-        there = path.parent / target if target else path
-        assert there.exists(), f"{name}: {target}"
+        linked = path.parent / target if target else path
+        assert linked.exists(), f"{name}: {target}"
         if anchor:
-            assert anchor in anchors(there), f"{name}: {target}#{anchor}"
+            assert anchor in anchors(linked), f"{name}: {target}#{anchor}"
 
 
-def test_every_page_can_be_reached() -> None:
-    """From the README by links alone."""
-    seen, waiting = set[Path](), [ROOT / "README.md"]
-    while waiting:
-        path = waiting.pop()
-        if path in seen or path.suffix != ".md":
+def test_every_page_is_reachable() -> None:
+    """By links from the README."""
+    visited, queue = set[Path](), [ROOT / "README.md"]
+    while queue:
+        path = queue.pop()
+        if path in visited or path.suffix != ".md":
             continue
-        seen.add(path)
+        visited.add(path)
         text = BLOCK.sub("", path.read_text(encoding="utf-8"))
         for target in re.findall(r"\]\(([^)#\s:]+)", text):
-            waiting.append((path.parent / target).resolve())
-    assert {ROOT / name for name in DOCUMENTS} <= seen
+            queue.append((path.parent / target).resolve())
+    assert {ROOT / name for name in DOCUMENTS} <= visited

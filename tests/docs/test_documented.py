@@ -22,118 +22,133 @@ from tests.support.command_rules import (
     with_options,
 )
 from tests.support.command_runner import Typist, at_studio
-from tests.support.documented_folders import furnish, small_world
-from tests.support.markdown_blocks import BEGINNING, DOCUMENTS, PIECE, ROOT, Told, page, told
+from tests.support.documented_folders import fill_folder, small_inputs
+from tests.support.markdown_blocks import (
+    COMMAND_START,
+    DOCUMENTS,
+    PIECE,
+    ROOT,
+    DocumentedCommand,
+    find_commands,
+    read_page,
+)
 from tests.support.registries import restored_registries
 from tests.support.studio_servers import start_studio
 
-EVERYTHING = [each for path in DOCUMENTS for each in told(page(path), path)]
+ALL_COMMANDS = [command for path in DOCUMENTS for command in find_commands(read_page(path), path)]
 
 
-def typed_here() -> dict[str, list[Told]]:
-    """By page: what `test_blocks_run` does not type. The same command is typed once, where it is
-    first; another page cannot count on its files."""
-    found: dict[str, list[Told]] = {}
-    seen = {ready(each, short=False).line for each in EVERYTHING if each.as_written}
-    for each in EVERYTHING:
-        rule = rule_of(each.line)
-        line = each.line if each.place == "python" else ready(each).line
-        if each.as_written or line in seen or (rule and (rule.not_run or rule.only_slow)):
+def commands_by_page() -> dict[str, list[DocumentedCommand]]:
+    """The commands of each page that `test_blocks_run` does not run. A command that occurs several
+    times runs once, on the first page, so other pages must not rely on its files."""
+    commands: dict[str, list[DocumentedCommand]] = {}
+    known_lines = {
+        ready(command, short=False).line for command in ALL_COMMANDS if command.as_written
+    }
+    for command in ALL_COMMANDS:
+        rule = rule_of(command.line)
+        line = command.line if command.place == "python" else ready(command).line
+        if command.as_written or line in known_lines or (rule and (rule.not_run or rule.only_slow)):
             continue
-        seen.add(line)
-        found.setdefault(each.page, []).append(each)
-    return found
+        known_lines.add(line)
+        commands.setdefault(command.page, []).append(command)
+    return commands
 
 
 @pytest.fixture(scope="module")
-def furnished(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return furnish(tmp_path_factory.mktemp("desk"), made)
+def filled_folder(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fill_folder(tmp_path_factory.mktemp("desk"), made)
 
 
 @pytest.fixture
-def desk(furnished: Path, tmp_path: Path) -> Iterator[Path]:
-    """A folder of one's own with all that the documentation names."""
-    folder = shutil.copytree(furnished, tmp_path / "desk", symlinks=True)
+def work_folder(filled_folder: Path, tmp_path: Path) -> Iterator[Path]:
+    """A new folder with everything that the documentation uses."""
+    folder = shutil.copytree(filled_folder, tmp_path / "desk", symlinks=True)
     with restored_registries(), chdir(folder):
         yield folder
 
 
-HERE = typed_here()
+COMMANDS_BY_PAGE = commands_by_page()
 
 
 @pytest.mark.usefixtures("few_docstrings", "claims_here")
-@pytest.mark.parametrize("path", [path for path in HERE if path != "docs/studio.md"])
-def test_commands_run(path: str, desk: Path) -> None:
-    """In the order of the page, in one folder: a command may read what one before it wrote."""
-    known = {ready(each).line for many in HERE.values() for each in many if each.place != "python"}
-    typist = Typist(desk, known=known)
-    with small_world(desk):
-        for each in possible(path):
-            typist.type(each)
-    tell_what_is_missing(path)
+@pytest.mark.parametrize("path", [path for path in COMMANDS_BY_PAGE if path != "docs/studio.md"])
+def test_commands_run(path: str, work_folder: Path) -> None:
+    """In the order of the page, in one folder: a command may read what earlier ones wrote."""
+    known_lines = {
+        ready(command).line
+        for commands in COMMANDS_BY_PAGE.values()
+        for command in commands
+        if command.place != "python"
+    }
+    typist = Typist(work_folder, known=known_lines)
+    with small_inputs(work_folder):
+        for command in runnable_commands(path):
+            typist.type(command)
+    skip_if_packages_are_missing(path)
 
 
-def possible(path: str) -> list[Told]:
-    return [each for each in HERE[path] if not missing(each.line)]
+def runnable_commands(path: str) -> list[DocumentedCommand]:
+    return [command for command in COMMANDS_BY_PAGE[path] if not missing(command.line)]
 
 
-def tell_what_is_missing(path: str) -> None:
-    """Once all others have run."""
-    lacking = {name for each in HERE[path] for name in missing(each.line)}
-    if lacking:
-        pytest.skip(f"all but the commands that need {', '.join(sorted(lacking))}, not found here")
+def skip_if_packages_are_missing(path: str) -> None:
+    """Call it after all other commands have run."""
+    packages = {name for command in COMMANDS_BY_PAGE[path] for name in missing(command.line)}
+    if packages:
+        pytest.skip(f"all but the commands that need {', '.join(sorted(packages))}, not found here")
 
 
 @pytest.mark.usefixtures("few_docstrings")
-def test_commands_of_the_studio_run(desk: Path) -> None:
-    """Those of curl on one that is served."""
-    typist = Typist(desk)
-    with small_world(desk), start_studio(desk / "runs") as studio:
-        for each in possible("docs/studio.md"):
-            line = at_studio(each.line, studio.port, studio.token)
-            said = typist.type(replace(each, line=line))
-            assert each.line != line or not each.line.startswith("curl")
+def test_studio_commands_run(work_folder: Path) -> None:
+    """Runs the curl commands against a running studio."""
+    typist = Typist(work_folder)
+    with small_inputs(work_folder), start_studio(work_folder / "runs") as studio:
+        for command in runnable_commands("docs/studio.md"):
+            line = at_studio(command.line, studio.port, studio.token)
+            output = typist.type(replace(command, line=line))
+            assert command.line != line or not command.line.startswith("curl")
             if "api/events" in line:
-                assert "event: " in said
+                assert "event: " in output
         assert studio.interrupt() == 0
-    tell_what_is_missing("docs/studio.md")
+    skip_if_packages_are_missing("docs/studio.md")
 
 
-def as_written_in_minutes() -> list[Told]:
-    """Each once."""
-    found: dict[str, Told] = {}
-    for each in EVERYTHING:
-        rule = rule_of(each.line)
-        if rule is not None and (rule.slow or rule.only_slow) and not each.as_written:
-            found.setdefault(ready(each, short=False).line, each)
-    return list(found.values())
+def slow_commands() -> list[DocumentedCommand]:
+    """The slow commands, each once."""
+    commands: dict[str, DocumentedCommand] = {}
+    for command in ALL_COMMANDS:
+        rule = rule_of(command.line)
+        if rule is not None and (rule.slow or rule.only_slow) and not command.as_written:
+            commands.setdefault(ready(command, short=False).line, command)
+    return list(commands.values())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("each", as_written_in_minutes(), ids=lambda each: each.line)
-def test_commands_run_as_written(each: Told, desk: Path) -> None:
-    """Placeholders aside."""
-    if missing(each.line):
-        pytest.skip(f"needs {', '.join(missing(each.line))}, not found here")
-    shutil.rmtree(desk / "runs" / "pretrained")  # nobody has trained here yet
-    Typist(desk, short=False).type(each)
+@pytest.mark.parametrize("command", slow_commands(), ids=lambda command: command.line)
+def test_commands_run_as_written(command: DocumentedCommand, work_folder: Path) -> None:
+    """Only placeholders are replaced."""
+    if missing(command.line):
+        pytest.skip(f"needs {', '.join(missing(command.line))}, not found here")
+    shutil.rmtree(work_folder / "runs" / "pretrained")  # as if nothing had been trained yet
+    Typist(work_folder, short=False).type(command)
 
 
-# That nothing is left out
+# Tests that no command is left out
 
 
-def test_every_command_is_understood() -> None:
-    """As it is written, too: what a rule replaces must have been right."""
-    for each in EVERYTHING:
-        words = [] if each.place == "python" else list(ready(each, short=False).words)
-        if words[1:2] == ["--extension"]:  # `main` takes these, and they are run
+def test_every_command_is_valid() -> None:
+    """Also as written: the options that a rule replaces must be valid too."""
+    for command in ALL_COMMANDS:
+        words = [] if command.place == "python" else list(ready(command, short=False).words)
+        if words[1:2] == ["--extension"]:  # `main` handles these, and they are run
             continue
         if words[:1] == ["attnlab"] and (len(words) > 3 or words[-1].startswith("-")):
             app.parse_args(words[1:], exit_on_error=False, print_error=False)
 
 
-def test_a_wrong_command_would_be_noticed(desk: Path) -> None:
-    """A name, an option or a program that is not there; a promise that is not kept."""
+def test_wrong_commands_are_detected(work_folder: Path) -> None:
+    """Unknown names, options and programs, and promised files that are missing."""
     text = """
 Try `attnlab bench speed --treads 2`, `python benchmarks/look.py sighing`, `git pull`,
 `make sense` or `pip install 'attnlab[nothing]'`:
@@ -152,59 +167,71 @@ import json
 json.loads("{")
 ```
 """
-    found = [each for each in told(text) if not each.as_written]
-    assert [each.place for each in found] == [*["sentence"] * 5, "remark", "text", "text", "python"]
-    typist = Typist(desk)
-    for each in found:
+    commands = [command for command in find_commands(text) if not command.as_written]
+    assert [command.place for command in commands] == [
+        *["sentence"] * 5,
+        "remark",
+        "text",
+        "text",
+        "python",
+    ]
+    typist = Typist(work_folder)
+    for command in commands:
         with pytest.raises((AssertionError, ValueError)):
-            typist.type(each)
+            typist.type(command)
 
 
-def test_a_promise_that_is_not_kept_is_noticed(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_output_file_is_detected(
+    work_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Typist, "program", lambda *_: (0, ""))
     with pytest.raises(AssertionError, match=r"no a\.html"):
-        Typist(desk).type(Told("", "text", "attnlab bench show other.json --html a.html"))
+        Typist(work_folder).type(
+            DocumentedCommand("", "text", "attnlab bench show other.json --html a.html")
+        )
 
 
 NAMES = "|".join(name for name in app if not name.startswith("-"))
 TARGETS = "|".join(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-CRUDE = re.compile(
+COMMAND_PATTERN = re.compile(
     rf"\battnlab (?:{NAMES})\b(?!:)|\bpython \w+/\S*\.py|\btorchrun --|\bcurl -|\bpip install"
     rf"|\bmake (?:{TARGETS})\b"
 )
-NO_COMMANDS = (
-    r"<!--[^>]*-->",  # marks between which a bench writes
-    r"^```output\n(?s:.*?)^```$",  # printed by a command, and compared
-    r"^Next: .*$",  # printed, too, in a block of `text` since its times differ
+NOT_COMMANDS = (
+    r"<!--[^>]*-->",  # markers between which a bench writes
+    r"^```output\n(?s:.*?)^```$",  # output of a command, compared elsewhere
+    r"^Next: .*$",  # printed too, in a `text` block because its times vary
     r"^#+ attnlab .*$",  # headings of the reference
 )
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
 def test_no_command_is_overlooked(path: str) -> None:
-    """A cruder look finds no more: each hit lies in a command that is run."""
-    text = page(path)
-    for pattern in NO_COMMANDS:
+    """A simpler pattern finds no more commands: each match is in a command that is run."""
+    text = read_page(path)
+    for pattern in NOT_COMMANDS:
         text = re.sub(pattern, "", text, flags=re.MULTILINE)
     if "reference/" in path:  # usage lines are made from the code
         text = re.sub(r"^```text\n(?s:.*?)^```$", "", text, flags=re.MULTILINE)
-    crude = len(CRUDE.findall(" ".join(text.split())))
-    run = sum(len(CRUDE.findall(each.line)) for each in told(text, path))
-    assert run == crude, f"{path}: {crude} things look like commands, {run} are run"
+    matches = len(COMMAND_PATTERN.findall(" ".join(text.split())))
+    commands = sum(
+        len(COMMAND_PATTERN.findall(command.line)) for command in find_commands(text, path)
+    )
+    assert commands == matches, f"{path}: {matches} texts look like commands, {commands} are run"
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
 def test_every_block_has_a_language(path: str) -> None:
-    text = page(path)
+    text = read_page(path)
     assert len(re.findall(r"^\s*(?:```|~~~)", text, flags=re.MULTILINE)) % 2 == 0
-    found = [language for language, _, span in PIECE.findall(text) if not span]
-    assert len(found) * 2 == len(re.findall(r"^\s*(?:```|~~~)", text, flags=re.MULTILINE))
-    assert set(found) <= {"sh", "python", "output", "text", "json"}
+    languages = [language for language, _, span in PIECE.findall(text) if not span]
+    assert len(languages) * 2 == len(re.findall(r"^\s*(?:```|~~~)", text, flags=re.MULTILINE))
+    assert set(languages) <= {"sh", "python", "output", "text", "json"}
 
 
 def test_every_rule_is_needed() -> None:
-    """And none runs nothing without a reason."""
-    lines = [each.line for each in EVERYTHING if not each.as_written]
+    """And every rule that runs nothing has a reason."""
+    lines = [command.line for command in ALL_COMMANDS if not command.as_written]
     used = {rule_of(line) for line in lines}
     assert [rule.command for rule in RULES if rule not in used] == []
     for command, placeholder, _ in PLACEHOLDERS:
@@ -221,7 +248,7 @@ def test_every_rule_is_needed() -> None:
         ), rule.command
 
 
-def test_where_that_is_run_which_is_not_run_here() -> None:
+def test_ci_runs_the_commands_that_tests_do_not_run() -> None:
     ci = (ROOT / ".ci" / "run").read_text()
     for line in (
         "make test",
@@ -232,7 +259,7 @@ def test_where_that_is_run_which_is_not_run_here() -> None:
         assert line in ci
 
 
-def test_options_take_each_others_place() -> None:
+def test_rule_options_replace_written_ones() -> None:
     words = ["attnlab", "bench", "--lengths", "1", "2", "--quick"]
     changed = with_options(words, ["--lengths", "3", "--seed", "1"])
     assert changed == ["attnlab", "bench", "--lengths", "3", "--quick", "--seed", "1"]
@@ -245,9 +272,9 @@ def test_options_take_each_others_place() -> None:
     assert list(named_outputs(("curl", "--json", "{}", "-c", "jar"))) == ["jar"]
 
 
-def test_only_what_can_be_typed_is_a_command() -> None:
+def test_command_start_pattern() -> None:
     for line in ("attnlab runs", "A=1 python x.py", ". .venv/bin/activate", "pip install 'a[b]'"):
-        assert BEGINNING.match(line), line
+        assert COMMAND_START.match(line), line
     for line in (
         "attnlab",
         "attnlab.look(model)",
@@ -256,4 +283,4 @@ def test_only_what_can_be_typed_is_a_command() -> None:
         "python = 3",
         "attnlab-favor",
     ):
-        assert not BEGINNING.match(line), line
+        assert not COMMAND_START.match(line), line

@@ -1,4 +1,4 @@
-"""The README in a real shell, as a newcomer types it: every command and every piece of Python."""
+"""Runs every command and every Python block of the README in a real shell."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.markdown_blocks import ROOT, blocks
+from tests.support.markdown_blocks import ROOT, read_blocks
 
 
-def script() -> str:
-    """All of it in the order of the page; `make` has been done where tests run."""
+def readme_script() -> str:
+    """The commands in the order of the page, without `make`, which ran before the tests."""
     parts = []
-    for language, block in blocks("README.md"):
+    for language, block in read_blocks("README.md"):
         if language == "sh":
             parts += [line for line in block.splitlines() if not line.startswith("make ")]
         elif language == "python":
@@ -24,24 +24,24 @@ def script() -> str:
     return "\n".join(parts)
 
 
-def test_the_script_is_the_page() -> None:
-    found = script()
-    assert found.splitlines()[0].startswith(". .venv/bin/activate")
-    assert found.count("attnlab ") > 25
-    assert found.count("PYTHON") == 2 * 4
+def test_script_contains_the_page() -> None:
+    script = readme_script()
+    assert script.splitlines()[0].startswith(". .venv/bin/activate")
+    assert script.count("attnlab ") > 25
+    assert script.count("PYTHON") == 2 * 4
 
 
 @pytest.mark.slow
-def test_all_commands_in_a_shell(tmp_path: Path) -> None:
+def test_all_commands_run_in_a_shell(tmp_path: Path) -> None:
     prefix = Path(sys.prefix)
     if not (prefix / "bin" / "activate").exists():
         pytest.skip("these tests do not run in a virtual environment, which the README activates")
     (tmp_path / ".venv").symlink_to(prefix)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    kept = re.compile(r"PATH|HOME|LANG|TMPDIR|XDG_|OMP_|CC$")
-    environment = {k: v for k, v in os.environ.items() if kept.match(k)}
+    kept_variables = re.compile(r"PATH|HOME|LANG|TMPDIR|XDG_|OMP_|CC$")
+    environment = {k: v for k, v in os.environ.items() if kept_variables.match(k)}
     done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", script()],
+        ["bash", "-e", "-o", "pipefail", "-c", readme_script()],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

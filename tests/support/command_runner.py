@@ -22,7 +22,7 @@ import torch
 from attnlab.extensions import forget_extensions
 from tests.support.command_line import call
 from tests.support.command_rules import Ready, ready
-from tests.support.markdown_blocks import ROOT, Told
+from tests.support.markdown_blocks import ROOT, DocumentedCommand
 from tests.support.studio_servers import run_studio_command
 
 LONGEST = 1800.0  # seconds of a program that is not in this process
@@ -35,7 +35,7 @@ class Typist:
         """Lines that are `known` are typed elsewhere: make need not do them once more."""
         self.desk, self.short, self.known = desk, short, known
 
-    def type(self, told: Told) -> str:
+    def type(self, told: DocumentedCommand) -> str:
         """What it prints; it must succeed, and what it promises must be there."""
         if told.place == "python":
             return self.python(told.line)
@@ -89,7 +89,7 @@ class Typist:
             return code, said
         lines = [line.replace(".venv/bin/", "") for line in said.splitlines()]
         assert lines, said
-        for each in (Told("Makefile", "text", line) for line in lines if code == 0):
+        for each in (DocumentedCommand("Makefile", "text", line) for line in lines if code == 0):
             if ready(each).line not in self.known:
                 said += self.type(each)
         return code, said

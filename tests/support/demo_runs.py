@@ -19,7 +19,7 @@ QUICK = DemoSettings(
     model={"width": 16, "layers": 2, "heads": 2},
     samples=1,
     made_up=3,
-    looked_at=2,
+    attention_people=2,
     claims=("perturb-key", "copy"),
 )
 

@@ -1,4 +1,4 @@
-"""A folder in which a documented command finds what it names: small files, runs and models."""
+"""Fills a folder with the small files, runs and models that the documented commands use."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import torch
 from attnlab._image_files import encode_png
 from attnlab._safe_files import write_text
 from attnlab.bench import bench
-from attnlab.demo import _run_demo as running
+from attnlab.demo import _run_demo as run_demo_module
 from attnlab.report import to_json
 from attnlab.tasks.knowledge._world import WorldConfig
 from attnlab.tasks.summary import _debian_packages as debian
 from tests.support.image_files import pixels, write_idx_folder, write_sheets
-from tests.support.markdown_blocks import ROOT, blocks
+from tests.support.markdown_blocks import ROOT, read_blocks
 from tests.support.studio_client import make_runs_of_each_kind
 
 COURSE = {
@@ -30,10 +30,10 @@ COURSE = {
 }
 
 
-def furnish(folder: Path, made: Path) -> Path:
-    """`made` has small runs of facts and language."""
+def fill_folder(folder: Path, made: Path) -> Path:
+    """Fills the folder. `made` contains small knowledge and language runs."""
     with chdir(folder):
-        exec(blocks("docs/own-data.md")[0][1], {})  # people.txt, asked.tsv, notes.txt, ...
+        exec(read_blocks("docs/own-data.md")[0][1], {})  # people.txt, asked.tsv, notes.txt, ...
     make_runs_of_each_kind(folder / "runs", made)
     (folder / "runs" / "language").rename(folder / "runs" / "first")
     for name in ("examples", "benchmarks"):
@@ -42,8 +42,8 @@ def furnish(folder: Path, made: Path) -> Path:
     (folder / "data" / "knowledge").mkdir(parents=True)
     for source, name in COURSE.items():
         lines = (made / "world" / source).read_text().splitlines(keepends=True)
-        for place in (folder, folder / "data" / "knowledge"):
-            (place / name).write_text("".join(lines[:4] if source == "dev.tsv" else lines))
+        for target in (folder, folder / "data" / "knowledge"):
+            (target / name).write_text("".join(lines[:4] if source == "dev.tsv" else lines))
     (folder / "cat.png").write_bytes(encode_png(pixels(1, 3, 16)[0]))
     write_sheets(folder / "sheets", train=240)  # a hundredth of them is one of each class
     write_idx_folder(folder / "idx")
@@ -54,7 +54,7 @@ def furnish(folder: Path, made: Path) -> Path:
 
 
 def write_reports(folder: Path) -> None:
-    """What a bench wrote, and pages that it may be written into."""
+    """A bench report, and a page into which a bench can write."""
     report = bench(["error"], mechanisms=["elu"], quick=True, seeds=2, norms=(1, 4))
     write_text(folder / "other.json", to_json(report))
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("__pycache__"))
@@ -89,8 +89,8 @@ def write_models(folder: Path) -> None:
 
 
 @contextmanager
-def small_world(desk: Path) -> Iterator[None]:
-    """Debian with few packages, a demo of seconds, the course's data of a few people."""
+def small_inputs(folder: Path) -> Iterator[None]:
+    """Few Debian packages, a demo that takes seconds, and the course's data with few people."""
     from tests.support.demo_runs import QUICK
 
     packages, texts = debian_lists()
@@ -101,16 +101,16 @@ def small_world(desk: Path) -> Iterator[None]:
         patch.setattr(
             debian, "read_package_list", lambda p: packages if p.name == "Packages" else texts
         )
-        patch.setattr(running, "DemoSettings", lambda: replace(QUICK, claims=("copy",)))
-        patch.setattr(running, "WorldConfig", lambda: WorldConfig(people=40))
-        patch.setenv("ATTNLAB_DATA", str(desk / "data"))
-        patch.setenv("XDG_CACHE_HOME", str(desk / "cache"))
+        patch.setattr(run_demo_module, "DemoSettings", lambda: replace(QUICK, claims=("copy",)))
+        patch.setattr(run_demo_module, "WorldConfig", lambda: WorldConfig(people=40))
+        patch.setenv("ATTNLAB_DATA", str(folder / "data"))
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         patch.setenv("COLUMNS", "80")
         yield
 
 
 def debian_lists(count: int = 90) -> tuple[str, str]:
-    """Packages, and their descriptions, as apt keeps them."""
+    """Packages and their descriptions, in the format of apt."""
     from tests.support.summary_runs import FIELDS, KINDS
 
     packages, texts = [], []

@@ -43,7 +43,7 @@ def fill_runs_folder(folder: Path, made: Path) -> Path:
     shutil.copytree(made / "language", folder / "again")  # the same tokens: they can be compared
     shutil.copytree(summaries.trained(), folder / "deep" / "summary")
     vision_runs.trained(folder, "vit")
-    (folder / "claims.json").write_text(json.dumps(ledgers.made_up()))
+    (folder / "claims.json").write_text(json.dumps(ledgers.made_up_ledger()))
     (folder / "bench.json").write_text(to_json(bench_reports.invented_report()))
     (folder / "broken").mkdir()
     (folder / "broken" / "config.json").write_text("{")
