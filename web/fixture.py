@@ -1,4 +1,4 @@
-"""Pages to look at while the front end is written: made-up weights, never shipped.
+"""Example pages with made-up weights, to develop the front end.
 
 .venv/bin/python web/fixture.py web/fixture-out
 """
@@ -45,9 +45,9 @@ LABELS = [
 
 
 def weights(heads: int, queries: int, keys: int, causal: bool, seed: int) -> torch.Tensor:
-    """Each head has a pattern: the one before, the first, near ones, nothing special."""
-    draw = torch.Generator().manual_seed(seed)
-    scores = torch.randn(heads, queries, keys, generator=draw) * 1.5
+    """Each head has a pattern: the previous token, the first, near ones, or none."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(heads, queries, keys, generator=generator) * 1.5
     i, j = torch.arange(queries)[:, None], torch.arange(keys)[None]
     for head in range(heads):
         kind = (head + seed) % 4
@@ -66,23 +66,25 @@ def layer(
     name: str, heads: int, queries: int, keys: int, seed: int, causal: bool = False, size: int = 0,
     signed: bool = False, kind: str = "self", stack: str = "decoder",
 ) -> Layer:  # fmt: skip
-    draw = torch.Generator().manual_seed(seed + 1000)
-    made = weights(heads, queries, keys, causal, seed)
+    generator = torch.Generator().manual_seed(seed + 1000)
+    head_weights = weights(heads, queries, keys, causal, seed)
     if signed:
-        made = made * torch.where(torch.rand(made.shape, generator=draw) < 0.3, -1.0, 1.0)
+        head_weights = head_weights * torch.where(
+            torch.rand(head_weights.shape, generator=generator) < 0.3, -1.0, 1.0
+        )
     groups = max(1, heads // 2)
-    numbers = [
-        torch.randn(n, t, size, generator=draw) for n, t in ((heads, queries), (groups, keys))
+    vectors = [
+        torch.randn(n, t, size, generator=generator) for n, t in ((heads, queries), (groups, keys))
     ]
     return Layer(
         name=name, stack=stack, kind=kind, heads=list(range(heads)), all_heads=heads,
         mechanism="polynomial" if signed else "softmax", signed=signed, normalised=not signed,
-        scale=size**-0.5 if size else None, weights=made,
-        q=numbers[0] if size else None, k=numbers[1] if size else None,
-        v=numbers[1] * 0.5 if size else None,
+        scale=size**-0.5 if size else None, weights=head_weights,
+        q=vectors[0] if size else None, k=vectors[1] if size else None,
+        v=vectors[1] * 0.5 if size else None,
         groups=[h * groups // heads for h in range(heads)] if size else [],
         allowed=torch.ones(queries, keys).tril().bool() if causal else None, causal=causal,
-        norms=torch.rand(heads, keys, generator=draw) + 0.5, difference=3.1e-7,
+        norms=torch.rand(heads, keys, generator=generator) + 0.5, difference=3.1e-7,
         note="" if seed % 2 else "recomputed from q and k",
     )  # fmt: skip
 
@@ -93,23 +95,23 @@ def sequence(texts: list[str], name: str = "text", words: list[int] | None = Non
 
 
 def patterns(layers: list[Layer], seed: int) -> list[list[HeadPattern]]:
-    draw = torch.Generator().manual_seed(seed)
-    found = []
-    for each in layers:
-        scores = torch.rand(len(each.heads), len(LABELS), generator=draw)
-        found.append([
+    generator = torch.Generator().manual_seed(seed)
+    all_patterns = []
+    for layer in layers:
+        scores = torch.rand(len(layer.heads), len(LABELS), generator=generator)
+        all_patterns.append([
             HeadPattern(LABELS[(head + seed) % len(LABELS)],
                     {name: float(x) for name, x in zip(LABELS, row, strict=True) if name})
             for head, row in enumerate(scores)
         ])  # fmt: skip
-    return found
+    return all_patterns
 
 
 def side(
-    label: str, kind: str, sequences: list[Sequence], layers: list[Layer], places=None, **more
+    label: str, kind: str, sequences: list[Sequence], layers: list[Layer], positions=None, **more
 ) -> CapturePanel:  # type: ignore[no-untyped-def]
     model = ModelInfo(label, kind, "huggingface", 22_713_216)
-    return CapturePanel(label, model, sequences, layers, places or [(0, 0)] * len(layers),
+    return CapturePanel(label, model, sequences, layers, positions or [(0, 0)] * len(layers),
                 patterns=patterns(layers, 1), control=patterns(layers, 2), **more)  # fmt: skip
 
 
@@ -117,7 +119,7 @@ def causal(
     texts: list[str], layers: int, heads: int, size: int = 0, signed: bool = False, title: str = ""
 ) -> Capture:
     n = len(texts)
-    made = [
+    causal_layers = [
         layer(f"model.layers.{i}.self_attn", heads, n, n, i, True, size, signed)
         for i in range(layers)
     ]
@@ -131,7 +133,7 @@ def causal(
     text = sequence(texts)
     text.prompt = n // 2
     following = NextTokens(0, top, [0.3] * (n - 1) + [None])
-    one = side("made-up", "decoder", [text], made, next_tokens=following, flow=flow)
+    one = side("made-up", "decoder", [text], causal_layers, next_tokens=following, flow=flow)
     return Capture(
         title or "made-up decoder: hostile tokens",
         [one],
@@ -146,22 +148,22 @@ def crossing() -> Capture:
         sequence(["<s>", "Der", "Hund", "wollte", "spielen", "."], "written"),
     )
     s, t = len(read.texts), len(written.texts)
-    layers, places = [], []
+    layers, positions = [], []
     for i in range(2):
         layers.append(layer(f"encoder.{i}", 4, s, s, i, stack="encoder"))
-        places.append((0, 0))
+        positions.append((0, 0))
     for i in range(2):
         layers += [
             layer(f"decoder.{i}", 4, t, t, i, True),
             layer(f"decoder.{i}.cross", 4, t, s, i + 5, kind="cross"),
         ]
-        places += [(1, 1), (1, 0)]
+        positions += [(1, 1), (1, 0)]
     one = side(
         "made-up",
         "encoder-decoder",
         [read, written],
         layers,
-        places,
+        positions,
         flow=Flow(reasons={"rollout": "two stacks", "gradient": "two stacks"}),
     )
     return Capture("made-up encoder and decoder", [one], [], {})
@@ -170,9 +172,10 @@ def crossing() -> Capture:
 def picture() -> Capture:
     rows = columns = 7
     texts = ["[CLS]"] + [f"{r},{c}" for r in range(rows) for c in range(columns)]
-    draw = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(1)
     pixels = (
-        torch.rand(7, 7, 3, generator=draw).repeat_interleave(16, 0).repeat_interleave(16, 1) * 255
+        torch.rand(7, 7, 3, generator=generator).repeat_interleave(16, 0).repeat_interleave(16, 1)
+        * 255
     ).byte()
     text = sequence(texts, "image")
     text.image = PatchedImage(pixels, rows, columns, 1)
@@ -211,7 +214,7 @@ def two() -> Capture:
     ]
     words = [0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
     n = len(texts)
-    sides = []
+    panels = []
     for number, label in enumerate(("trained", "untrained")):
         text = sequence(texts, "pair", words)
         text.segments = [0] * 9 + [1] * 8
@@ -219,9 +222,9 @@ def two() -> Capture:
             layer(f"encoder.layer.{i}", 12, n, n, i + 7 * number, stack="encoder", size=8)
             for i in range(3)
         ]
-        sides.append(side(label, "encoder", [text], layers))
+        panels.append(side(label, "encoder", [text], layers))
     return Capture(
-        "made-up encoder: I wanted to have a party / I bought a cake for it.", sides, [], {}
+        "made-up encoder: I wanted to have a party / I bought a cake for it.", panels, [], {}
     )
 
 

@@ -1,6 +1,6 @@
 """Random instances of the playground's mathematics, computed by attnlab in float64.
 
-python web/instances.py      writes web/src/playground/instances.json anew; a test compares it
+python web/instances.py      rewrites web/src/playground/instances.json; a test compares it
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attnlab.mechanisms.softmax import Softmax
 from attnlab.position import RotaryPositions, SinusoidalPositions
 
 PATH = Path(__file__).parent / "src" / "playground" / "instances.json"
-EACH = 6
+INSTANCES_PER_KIND = 6
 
 
 def attention(random: np.random.Generator) -> dict[str, Any]:
@@ -32,10 +32,11 @@ def attention(random: np.random.Generator) -> dict[str, Any]:
     mask = Mask(keys=torch.from_numpy(allowed)[None])
     softmax = Softmax(head_dim=int(d), heads=1, beta=beta)
     weights = softmax.weights(heads(q[None]), heads(keys), mask)[0, 0, 0].numpy()
-    seen = weights[weights > 0]
+    positive = weights[weights > 0]
     return {
         "q": q, "keys": keys, "values": values, "beta": beta, "allowed": allowed,
-        "weights": weights, "output": weights @ values, "entropy": -(seen * np.log(seen)).sum(),
+        "weights": weights, "output": weights @ values,
+        "entropy": -(positive * np.log(positive)).sum(),
     }  # fmt: skip
 
 
@@ -58,44 +59,47 @@ def noise(random: np.random.Generator) -> dict[str, Any]:
     n, samples, count = (int(each) for each in random.integers(2, 6, 3))
     keys, values, queries = (random.normal(size=(size, 2)) for size in (n, n, count))
     isotropic, radial = float(random.uniform(0, 0.5)), random.uniform(0, 1, n)
-    beta, drawn = float(random.uniform(0.5, 3)), random.normal(size=(samples, n, 3))
-    noisy = keys + math.sqrt(isotropic) * drawn[..., :2]
-    noisy = noisy + np.sqrt(radial)[:, None] * drawn[..., 2:] * keys  # (samples, n, 2)
+    beta, normals = float(random.uniform(0.5, 3)), random.normal(size=(samples, n, 3))
+    noisy = keys + math.sqrt(isotropic) * normals[..., :2]
+    noisy = noisy + np.sqrt(radial)[:, None] * normals[..., 2:] * keys  # (samples, n, 2)
     softmax = Softmax(head_dim=2, heads=1, beta=beta)
-    asked = torch.from_numpy(queries).expand(samples, 1, count, 2)
-    weights = softmax.weights(asked, torch.from_numpy(noisy)[:, None], Mask())[:, 0].numpy()
+    query_rows = torch.from_numpy(queries).expand(samples, 1, count, 2)
+    weights = softmax.weights(query_rows, torch.from_numpy(noisy)[:, None], Mask())[:, 0].numpy()
     outputs = (weights @ values).mean(1)  # (samples, 2)
     return {
-        "keys": keys, "isotropic": isotropic, "radial": radial, "normals": drawn,
+        "keys": keys, "isotropic": isotropic, "radial": radial, "normals": normals,
         "queries": queries, "values": values, "beta": beta, "mean": outputs.mean(0),
         "variance": outputs.var(0, ddof=1).sum(),
     }  # fmt: skip
 
 
-def features(random: np.random.Generator, place: int) -> dict[str, Any]:
+def features(random: np.random.Generator, index: int) -> dict[str, Any]:
     n, d, count = (int(each) for each in random.integers(2, 7, 3))
     beta = float(random.uniform(0.2, 1))
-    kind = (Favor, Fourier)[place % 2]
+    kind = (Favor, Fourier)[index % 2]
     q, keys = heads(random.normal(size=(1, d))), heads(random.normal(size=(n, d)))
-    made = kind(
-        head_dim=d, heads=1, features=2 * count, orthogonal=place % 4 < 2, seed=place, beta=beta
+    mechanism = kind(
+        head_dim=d, heads=1, features=2 * count, orthogonal=index % 4 < 2, seed=index, beta=beta
     )
-    asked, kept = (made.phi(each).divide_by_exp(torch.zeros(()))[0, 0] for each in (q, keys))
+    query_features, key_features = (
+        mechanism.phi(each).divide_by_exp(torch.zeros(()))[0, 0] for each in (q, keys)
+    )
     return {
-        "kind": ("positive", "trigonometric")[place % 2], "q": q[0, 0, 0], "keys": keys[0, 0],
-        "draws": made.draws, "beta": beta, "weights": made.weights(q, keys, Mask())[0, 0, 0],
-        "kernel": (asked @ kept.mT)[0],
+        "kind": ("positive", "trigonometric")[index % 2], "q": q[0, 0, 0], "keys": keys[0, 0],
+        "draws": mechanism.draws, "beta": beta,
+        "weights": mechanism.weights(q, keys, Mask())[0, 0, 0],
+        "kernel": (query_features @ key_features.mT)[0],
     }  # fmt: skip
 
 
-def orthogonal(place: int) -> dict[str, Any]:
-    count, size = 2 * place + 3, place % 3 + 2
-    random, drawn = torch.Generator().manual_seed(place), []
-    for first in range(0, count, size):  # in the order in which sample_directions takes them
+def orthogonal(index: int) -> dict[str, Any]:
+    count, size = 2 * index + 3, index % 3 + 2
+    random, normals = torch.Generator().manual_seed(index), []
+    for first in range(0, count, size):  # in the same order as sample_directions
         for rows in (size, min(size, count - first)):
-            drawn.append(torch.randn(rows, size, generator=random, dtype=torch.float64).flatten())
-    draws = sample_directions(count, size, place, orthogonal=True)
-    return {"count": count, "size": size, "normals": torch.cat(drawn), "draws": draws}
+            normals.append(torch.randn(rows, size, generator=random, dtype=torch.float64).flatten())
+    draws = sample_directions(count, size, index, orthogonal=True)
+    return {"count": count, "size": size, "normals": torch.cat(normals), "draws": draws}
 
 
 def positions(random: np.random.Generator) -> dict[str, Any]:
@@ -111,7 +115,7 @@ def positions(random: np.random.Generator) -> dict[str, Any]:
 
 
 def numbers(seed: int) -> dict[str, Any]:
-    """mulberry32, and Box and Muller's normals from it."""
+    """Uniform numbers of mulberry32, and normal ones from them by Box and Muller."""
     state, uniforms = ((seed + 1) * 0x9E3779B1) % 2**32, []
     for _ in range(8):
         state = (state + 0x6D2B79F5) % 2**32
@@ -130,30 +134,30 @@ def heads(rows: Any) -> torch.Tensor:
     return torch.as_tensor(rows)[None, None]
 
 
-def plain(value: Any) -> Any:
+def to_plain_json(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: to_plain_json(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [to_plain_json(each) for each in value]
     return value.tolist() if isinstance(value, np.ndarray | np.generic | torch.Tensor) else value
 
 
 def instances() -> dict[str, Any]:
-    random, before = np.random.default_rng(0), torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # buffers of draws and tables too
+    random, previous_dtype = np.random.default_rng(0), torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # also for buffers of draws and tables
     try:
-        made = {
-            "attention": [attention(random) for _ in range(EACH)],
-            "causal": [causal(random) for _ in range(EACH)],
-            "noise": [noise(random) for _ in range(EACH)],
-            "features": [features(random, place) for place in range(2 * EACH)],
-            "orthogonal": [orthogonal(place) for place in range(EACH)],
-            "positions": [positions(random) for _ in range(EACH)],
+        all_instances = {
+            "attention": [attention(random) for _ in range(INSTANCES_PER_KIND)],
+            "causal": [causal(random) for _ in range(INSTANCES_PER_KIND)],
+            "noise": [noise(random) for _ in range(INSTANCES_PER_KIND)],
+            "features": [features(random, index) for index in range(2 * INSTANCES_PER_KIND)],
+            "orthogonal": [orthogonal(index) for index in range(INSTANCES_PER_KIND)],
+            "positions": [positions(random) for _ in range(INSTANCES_PER_KIND)],
             "random": [numbers(seed) for seed in (0, 1, 2, 12345, 2**31)],
         }
-        return plain(made)
+        return to_plain_json(all_instances)
     finally:
-        torch.set_default_dtype(before)
+        torch.set_default_dtype(previous_dtype)
 
 
 def main() -> None:

@@ -91,7 +91,7 @@ def test_filters_by_verdict_topic_and_text(pages: dict[str, Path], watched: Watc
     page.get_by_role("searchbox").fill("TEMPERATURE one-hot")
     assert visible_ids(page) == ["beta-hard"]
     page.get_by_role("searchbox").fill("nothing like it")
-    assert "No claim is like that" in page.locator(".attnlab").inner_text()
+    assert "No claim matches the filters" in page.locator(".attnlab").inner_text()
     watched.check()
 
 
@@ -343,5 +343,5 @@ def test_broken_page_shows_an_error(name: str, watched: Watched, tmp_path: Path)
 def test_empty_ledger(watched: Watched, tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(claims_page(make_ledger([])))
     page = watched.open(tmp_path / "a.html")
-    assert "No claim is like that" in page.locator(".attnlab").inner_text()
+    assert "No claim matches the filters" in page.locator(".attnlab").inner_text()
     watched.check()

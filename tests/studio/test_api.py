@@ -54,9 +54,9 @@ CAPABLE_RUNS = {"/api/write": "summary", "/api/see": "vit", "/api/look/image": "
 """The run to use for an endpoint, where it is not the one that answers questions."""
 
 
-async def follow_until_keep_alive(self: RunWatcher, places: dict[str, str]) -> AsyncIterator[bytes]:
+async def follow_until_keep_alive(self: RunWatcher, marks: dict[str, str]) -> AsyncIterator[bytes]:
     """Ends the stream at the first keep-alive: the folder does not change."""
-    async with aclosing(ORIGINAL_FOLLOW(self, places)) as events:  # type: ignore[type-var]
+    async with aclosing(ORIGINAL_FOLLOW(self, marks)) as events:  # type: ignore[type-var]
         async for chunk in events:
             if chunk == KEEP_ALIVE:
                 return
@@ -276,7 +276,7 @@ LOOK = st.fixed_dictionaries(
 
 @settings(max_examples=150)
 @given(WRITE.map(lambda b: (WriteRequest, b)) | LOOK.map(lambda b: (LookRequest, b)))
-def test_a_request_is_valid_exactly_if_its_schema_says_so(
+def test_request_models_agree_with_their_schemas(
     case: tuple[type[RequestModel], dict[str, Any]],
 ) -> None:
     """Compares with another implementation of JSON Schema. The message is one short sentence."""

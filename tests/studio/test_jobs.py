@@ -42,7 +42,7 @@ def run_audit(client: TestClient, all_runs: Path, **body: Any) -> Any:
     return last["message"]
 
 
-def test_an_audit_uses_given_questions_or_those_of_the_run(
+def test_an_audit_uses_your_questions_or_those_of_the_run(
     client: TestClient, all_runs: Path, made: Path
 ) -> None:
     pairs = (made / "world" / "train.tsv").read_text()

@@ -158,7 +158,7 @@ def test_models_are_addressed_by_id_only(tmp_path: Path) -> None:
 # Bodies
 
 
-def test_bodies_are_limited_whatever_their_header_says(client: TestClient) -> None:
+def test_bodies_are_limited_despite_their_header(client: TestClient) -> None:
     large = b'{"run":"first","questions":["' + b"x" * limits.JSON_BYTES + b'"]}'
     kind = {"content-type": "application/json"}
     assert client.post("/api/ask", content=large, headers=kind).status_code == 413

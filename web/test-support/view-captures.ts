@@ -4,7 +4,7 @@
 import { deflateSync } from 'node:zlib';
 import { open, type Capture } from '../src/look/capture';
 import { DEFAULTS, type Choices } from '../src/look/choices';
-import { measurer } from '../src/shared/fonts';
+import { createMeasure } from '../src/shared/text-width';
 import type { ArrayRef, Header, LayerInfo, Sequence, Side } from '../src/look/capture-format';
 import { validate } from '../src/look/validate-header';
 import type { Drawing, Frame, Mark, View } from '../src/look/view';
@@ -83,7 +83,7 @@ export async function loadFrame(
 ): Promise<Frame> {
   const all = { ...DEFAULTS, ...choices };
   await capture.load(view.needs(capture, all));
-  return { capture: capture, choices: all, width, height, measure: measurer(null) };
+  return { capture: capture, choices: all, width, height, measure: createMeasure(null) };
 }
 
 // Pseudo-random numbers between -1 and 1.

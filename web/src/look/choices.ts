@@ -1,6 +1,6 @@
 // Everything the user has selected. The URL fragment stores it, so that a link restores it.
 
-import { encoded, fields } from '../shared/address';
+import { encodeText, parseFields } from '../shared/address-fields';
 import type { Header, Sequence, Side } from './capture-format';
 
 export interface Choices {
@@ -90,7 +90,7 @@ function formatValue(name: ChoiceName, value: Choices[ChoiceName]): string {
   if (Array.isArray(value))
     return name === 'heads' || name === 'queries' ? formatRanges(value) : value.join('.');
   if (typeof value === 'boolean') return value ? '1' : '0';
-  return encoded(String(value));
+  return encodeText(String(value));
 }
 
 // Writes consecutive numbers as "3-7".
@@ -107,7 +107,7 @@ function formatRanges(numbers: number[]): string {
 // Ignores unknown names and invalid values.
 export function parseFragment(fragment: string, defaults: Choices = DEFAULTS): Choices {
   const choices: Choices = { ...defaults };
-  for (const [name, text] of fields(fragment)) {
+  for (const [name, text] of parseFields(fragment)) {
     if (!Object.hasOwn(DEFAULTS, name)) continue;
     const value = parseValue(name as ChoiceName, text);
     if (value !== undefined) Object.assign(choices, { [name]: value });

@@ -1,6 +1,6 @@
 // Paints the visible part of a drawing on a canvas.
 
-import { fit, font, type Measure } from '../shared/fonts';
+import { fitText, font, type Measure } from '../shared/text-width';
 import {
   lineBatches,
   opaquePixels,
@@ -199,7 +199,7 @@ function paintText(
   const text =
     mark.limit === undefined
       ? mark.text
-      : fit(mark.text, mark.limit, (each) => measure(each, mark.size, mark.mono, mark.bold));
+      : fitText(mark.text, mark.limit, (each) => measure(each, mark.size, mark.mono, mark.bold));
   context.font = font(mark.size, mark.mono, mark.bold);
   context.fillStyle = theme.color(mark.fill ?? 'ink');
   context.textAlign =

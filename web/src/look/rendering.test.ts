@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { contrast, LEVELS, oklab } from '../shared/color';
-import { csv } from '../shared/csv';
-import { fit, measurer } from '../shared/fonts';
+import { toCsv } from '../shared/csv';
+import { fitText, createMeasure } from '../shared/text-width';
 import { lineBatches, rampLevels, rasterPixels, minusSigns, type Raster } from './raster';
 import { escapeXml, writeSvg } from './write-svg';
 import { EMPTY, headColor, headDash, theme } from '../shared/theme';
 import type { Drawing, Mark } from './view';
 
-const measure = measurer(null);
+const measure = createMeasure(null);
 const drawing = (...marks: Mark[]): Drawing => ({
   width: 100,
   height: 50,
@@ -110,7 +110,7 @@ describe('SVG', () => {
 
 describe('CSV', () => {
   it('quotes cells and disarms formulas', () => {
-    const text = csv({
+    const text = toCsv({
       title: '',
       header: ['a', 'b'],
       rows: [
@@ -131,14 +131,14 @@ describe('CSV', () => {
   it('never starts a text cell like a formula', () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
-        const [line] = csv({ title: '', header: [text], rows: [] }).split('\r\n');
+        const [line] = toCsv({ title: '', header: [text], rows: [] }).split('\r\n');
         expect(line.replace(/^"/, '')).not.toMatch(/^\s*[=+\-@]/);
       }),
     );
   });
 
   it('limits the length of a cell', () => {
-    expect(csv({ title: '', header: ['x'.repeat(10000)], rows: [] }).length).toBe(1003);
+    expect(toCsv({ title: '', header: ['x'.repeat(10000)], rows: [] }).length).toBe(1003);
   });
 });
 
@@ -257,7 +257,7 @@ describe('cells and lines', () => {
 
   it('shorten texts to a width', () => {
     const width = (text: string): number => text.length * 6;
-    expect([fit('abc', 18, width), fit('abcdef', 24, width), fit('abcdef', 1, width)]).toEqual([
+    expect([fitText('abc', 18, width), fitText('abcdef', 24, width), fitText('abcdef', 1, width)]).toEqual([
       'abc',
       'abc…',
       '…',

@@ -2,7 +2,7 @@
 // table. The drawing goes to the canvas, to SVG and to PNG; the table holds the same numbers for
 // screen readers and CSV. So downloads hold exactly what the page shows.
 
-import type { Table } from '../shared/table';
+import type { Table } from '../shared/table-type';
 import type { Capture } from './capture';
 import type { Choices } from './choices';
 

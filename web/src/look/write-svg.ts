@@ -1,6 +1,6 @@
 // Writes a drawing as SVG: the same marks as on the canvas, and nothing executable.
 
-import { fit, MONO, SANS, type Measure } from '../shared/fonts';
+import { fitText, MONO, SANS, type Measure } from '../shared/text-width';
 import {
   lineBatches,
   opaquePixels,
@@ -122,7 +122,7 @@ function textElement(
   const text =
     mark.limit === undefined
       ? mark.text
-      : fit(mark.text, mark.limit, (each) => measure(each, mark.size, mark.mono, mark.bold));
+      : fitText(mark.text, mark.limit, (each) => measure(each, mark.size, mark.mono, mark.bold));
   const [x, y] = [formatCoordinate(mark.x), formatCoordinate(mark.y)];
   const transform = mark.rotate
     ? ` transform="rotate(${formatCoordinate(mark.rotate)} ${x} ${y})"`

@@ -1,9 +1,9 @@
 // The playground page: three panels, whose settings are stored in the address.
 
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { Home, useAddress } from '../shared/home';
+import { PageContext, useAddressState } from '../shared/page-address';
 import { Tabs } from '../shared/tabs';
-import { Heading } from '../report/page';
+import { PageHeading } from '../report/page-frame';
 import { FeaturesPanel } from './features-panel';
 import { PlanePanel } from './plane-panel';
 import { PositionsPanel } from './positions-panel';
@@ -17,9 +17,9 @@ const PANEL_NAMES: Record<Panel, string> = {
 };
 
 export function App({ root, statements }: { root: HTMLElement; statements: Statements }) {
-  const { address } = useContext(Home);
+  const { address } = useContext(PageContext);
   const [state, setState] = useState(() => parseFragment(address.read() ?? ''));
-  useAddress(formatFragment(state), (text) => setState(parseFragment(text)));
+  useAddressState(formatFragment(state), (text) => setState(parseFragment(text)));
   useEffect(() => {
     root.dataset.painted = state.panel;
   });
@@ -27,14 +27,14 @@ export function App({ root, statements }: { root: HTMLElement; statements: State
   return (
     <div class="sheet">
       <header>
-        <Heading root={root} title="Attention playground" />
+        <PageHeading root={root} title="Attention playground" />
       </header>
       <Tabs
         label="Panels"
         panel="panel"
         tabs={PANELS.map((name) => ({ name, title: PANEL_NAMES[name] }))}
-        chosen={state.panel}
-        choose={(panel) => change({ panel: panel as Panel })}
+        selected={state.panel}
+        select={(panel) => change({ panel: panel as Panel })}
       />
       <div role="tabpanel" id="panel" aria-labelledby={`tab-${state.panel}`}>
         {state.panel === 'plane' && <PlanePanel {...{ state, change, statements }} />}

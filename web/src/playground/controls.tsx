@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { short } from '../report/numbers';
+import { formatShort } from '../report/number-format';
 import { RANGES, type SliderRange, type SliderName } from './page-state';
 
 const LOG_STEPS = 200; // steps of a logarithmic slider
@@ -21,7 +21,7 @@ export function SettingSlider<K extends SliderName>(props: SliderProps<K>) {
   const { values, field, name, label = name, change } = props;
   const { low, high, step = 1, log = false, zero = false }: SliderRange = RANGES[field];
   const value = values[field];
-  const { text = short(value) } = props;
+  const { text = formatShort(value) } = props;
   const ratio = Math.log(high / low);
   const position = value <= 0 ? 0 : Math.round((LOG_STEPS * Math.log(value / low)) / ratio);
   const valueAtPosition = (position: number): number =>

@@ -2,9 +2,9 @@
 
 import { useMemo, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
-import { fixed, short } from '../report/numbers';
-import type { Lines, Series } from '../report/plot';
-import { AS_GIVEN } from '../report/shown';
+import { formatFixed, formatShort } from '../report/number-format';
+import type { Lines, Series } from '../report/plot-data';
+import { DEFAULT_FIGURE_OPTIONS } from '../report/figure-options';
 import {
   kernelCurve,
   errorDecay,
@@ -29,8 +29,8 @@ export function FeaturesPanel({ choices, change }: Props) {
   const curve = useMemo(() => kernelCurve(choices), [choices]);
   const errors = useMemo(() => attentionErrors(choices), [choices]);
   const decay = useMemo(() => errorDecay(choices), [d, size, orthogonal, seed]);
-  const [curveView, setCurveView] = useState(AS_GIVEN);
-  const [decayView, setDecayView] = useState(AS_GIVEN);
+  const [curveView, setCurveView] = useState(DEFAULT_FIGURE_OPTIONS);
+  const [decayView, setDecayView] = useState(DEFAULT_FIGURE_OPTIONS);
   const rows: [string, number, number | null][] = [
     ['positive', errors.weights.positive, errors.notPositive.positive],
     ['sin/cos', errors.weights.trigonometric, errors.notPositive.trigonometric],
@@ -58,7 +58,7 @@ export function FeaturesPanel({ choices, change }: Props) {
             field="size"
             name="size of inputs, |q|²/√d"
             label="size of the inputs"
-            text={fixed(size, 1)}
+            text={formatFixed(size, 1)}
           />
         </section>
         <section>
@@ -147,6 +147,6 @@ function makeDecayPlot({ counts, errors: errors }: ErrorDecay, currentCount: num
       makeSeries('proportional to 1/√features', counts, referenceCurve),
       ...FEATURE_KINDS.map((kind) => makeSeries(FEATURE_NAMES[kind], counts, errors[kind])),
     ],
-    marks: [{ label: short(currentCount), x: currentCount, y: null }],
+    marks: [{ label: formatShort(currentCount), x: currentCount, y: null }],
   };
 }

@@ -3,8 +3,8 @@
 import '../report/base.css';
 import './plane.css';
 import './playground.css';
-import { carried, start } from '../report/page';
+import { pageData, startPage } from '../report/page-frame';
 import { App } from './app';
 import { readStatements } from './claim-statements';
 
-start((root) => <App root={root} statements={readStatements(carried())} />);
+startPage((root) => <App root={root} statements={readStatements(pageData())} />);

@@ -1,6 +1,6 @@
 // The state of the page, and the address that stores it: only what differs from the preset.
 
-import { fields, printFields } from '../shared/address';
+import { parseFields, printFields } from '../shared/address-fields';
 import type { Matrix, Vector } from './math';
 import {
   MAX_HEADS,
@@ -109,7 +109,7 @@ function formatValue(value: Plane[keyof Plane]): string {
 
 // Ignores unknown names and invalid values.
 export function parseFragment(fragment: string): State {
-  const params = fields(fragment);
+  const params = parseFields(fragment);
   const preset = findPreset(params.get('preset') ?? '');
   const presetPlane = preset.plane;
   const keys = parseRows(params.get('keys'), MAX_KEYS);

@@ -1,6 +1,6 @@
 // The panel on attention in the plane: a list of presets, the claim of each, and the plane.
 
-import { Prose } from '../report/page';
+import { FormattedText } from '../report/page-frame';
 import { PlaneView } from './plane-view';
 import { PRESETS } from './presets';
 import { findPreset, type State } from './page-state';
@@ -71,10 +71,10 @@ export function PlanePanel({ state, change, statements }: Props) {
       </div>
       <p class="claim-statement">
         <span class="dim">Claim {preset.id}: </span>
-        <Prose text={statements.get(preset.id) ?? ''} />
+        <FormattedText text={statements.get(preset.id) ?? ''} />
       </p>
       <p class="try">
-        <Prose text={preset.text} />{' '}
+        <FormattedText text={preset.text} />{' '}
         <span class="dim small">
           Run it: <code>attnlab claims show {preset.id}</code>
         </span>

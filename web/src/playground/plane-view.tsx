@@ -2,7 +2,7 @@
 // weights, and the settings.
 
 import { useMemo } from 'preact/hooks';
-import { fixed, short } from '../report/numbers';
+import { formatFixed, formatShort } from '../report/number-format';
 import { Board, type PointCloud, type BoardPoint } from './point-board';
 import type { Matrix, Vector } from './math';
 import { PointsTable } from './points-table';
@@ -75,7 +75,7 @@ function keysAndQueries(
     color: keyColor(i),
     weight: meanWeight(i),
     faint: !allowedKeys(plane, plane.self ? plane.asking : 0)[i],
-    detail: `weight ${fixed(meanWeight(i), 2)}`,
+    detail: `weight ${formatFixed(meanWeight(i), 2)}`,
     move: (next) => update({ keys: withPoint(plane.keys, i, next) }),
   }));
   const queries = result.queries.map((at, i): BoardPoint => ({
@@ -169,11 +169,11 @@ function OutputSummary({ plane, result }: { plane: Plane; result: PlaneResult })
           </div>
           <div>
             <dt>Distance of the mean from the output without noise</dt>
-            <dd>{short(Number(meanOffset?.toPrecision(3)))}</dd>
+            <dd>{formatShort(Number(meanOffset?.toPrecision(3)))}</dd>
           </div>
           <div>
             <dt>Variance of the output</dt>
-            <dd>{short(Number(spread.variance.toPrecision(3)))}</dd>
+            <dd>{formatShort(Number(spread.variance.toPrecision(3)))}</dd>
           </div>
         </>
       )}
@@ -182,5 +182,5 @@ function OutputSummary({ plane, result }: { plane: Plane; result: PlaneResult })
 }
 
 function formatPoint(at: Vector): string {
-  return at.map((x) => fixed(x, 3)).join(', ');
+  return at.map((x) => formatFixed(x, 3)).join(', ');
 }

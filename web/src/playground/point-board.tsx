@@ -1,7 +1,7 @@
 // A part of the plane with points that you can move by mouse, touch and keyboard.
 
 import { useRef } from 'preact/hooks';
-import { fixed } from '../report/numbers';
+import { formatFixed } from '../report/number-format';
 import type { Matrix, Vector } from './math';
 import { roundCoordinate } from './plane-attention';
 
@@ -129,7 +129,7 @@ export function Board({ title, range, points, clouds }: BoardProps) {
 }
 
 function accessibleName({ name, at, detail }: BoardPoint): string {
-  return `${name} at ${at.map((x) => fixed(x, 2)).join(', ')}${detail ? `, ${detail}` : ''}`;
+  return `${name} at ${at.map((x) => formatFixed(x, 2)).join(', ')}${detail ? `, ${detail}` : ''}`;
 }
 
 function clipToBoard(value: number): number {

@@ -2,9 +2,9 @@
 
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
-import { fixed, long, short } from '../report/numbers';
-import type { Lines } from '../report/plot';
-import { AS_GIVEN } from '../report/shown';
+import { formatFixed, formatLong, formatShort } from '../report/number-format';
+import type { Lines } from '../report/plot-data';
+import { DEFAULT_FIGURE_OPTIONS } from '../report/figure-options';
 import { SettingSlider } from './controls';
 import { multiply, dot, positionCode, rotary, shiftMatrix } from './math';
 import type { Matrix, Vector } from './math';
@@ -32,8 +32,8 @@ export function PositionsPanel({ choices, change }: Props) {
   const score = (at: number, to: number): number => dot(rotary(q, at, base), rotary(k, to, base));
   const codeProduct = (distance: number): number =>
     dot(code, positionCode(t + distance, width, base));
-  const [codeView, setCodeView] = useState(AS_GIVEN);
-  const [rotaryView, setRotaryView] = useState(AS_GIVEN);
+  const [codeView, setCodeView] = useState(DEFAULT_FIGURE_OPTIONS);
+  const [rotaryView, setRotaryView] = useState(DEFAULT_FIGURE_OPTIONS);
   const [isRunning, setIsRunning] = useState(false);
   useEffect(() => {
     if (!isRunning) return undefined;
@@ -69,7 +69,7 @@ export function PositionsPanel({ choices, change }: Props) {
             {...sliderProps}
             field="base"
             name="base of the wavelengths"
-            text={short(Math.round(base))}
+            text={formatShort(Math.round(base))}
           />
           <SettingSlider
             {...sliderProps}
@@ -89,7 +89,7 @@ export function PositionsPanel({ choices, change }: Props) {
             <p class="small">
               Largest difference between M<sup>{steps}</sup> p<sub>{t}</sub> and p
               <sub>{t + steps}</sub>:{' '}
-              <span class="number">{long(Number(largestError.toPrecision(2)))}</span>
+              <span class="number">{formatLong(Number(largestError.toPrecision(2)))}</span>
             </p>
           </div>
           <Figure
@@ -114,9 +114,9 @@ export function PositionsPanel({ choices, change }: Props) {
               change={setRotaryView}
             />
             <p class="small">
-              q at s = {s}, k at t = {t}: <span class="number">{fixed(score(s, t), 6)}</span>. Both
-              moved by {short(SHIFT)}:{' '}
-              <span class="number">{fixed(score(s + SHIFT, t + SHIFT), 6)}</span>.
+              q at s = {s}, k at t = {t}: <span class="number">{formatFixed(score(s, t), 6)}</span>. Both
+              moved by {formatShort(SHIFT)}:{' '}
+              <span class="number">{formatFixed(score(s + SHIFT, t + SHIFT), 6)}</span>.
             </p>
           </div>
         </div>
@@ -157,7 +157,7 @@ function makeDistancePlot(
 function Clocks({ before, after, steps }: { before: Vector; after: Vector; steps: number }) {
   const clocks = Array.from({ length: before.length / 2 }, (_, i) => i);
   const describeHand = (code: Vector, i: number): string =>
-    `sine ${fixed(code[2 * i], 2)}, cosine ${fixed(code[2 * i + 1], 2)}`;
+    `sine ${formatFixed(code[2 * i], 2)}, cosine ${formatFixed(code[2 * i + 1], 2)}`;
   const handPath = (code: Vector, i: number): string =>
     `M0 0L${(40 * code[2 * i]).toFixed(2)} ${(-40 * code[2 * i + 1]).toFixed(2)}`;
   return (
@@ -204,11 +204,11 @@ function MatrixPicture({ matrix }: { matrix: Matrix }) {
                 fill={value < 0 ? 'var(--c1)' : 'var(--c0)'}
                 fill-opacity={inBlock ? 0.08 + 0.8 * Math.abs(value) : 0}
               >
-                <title>{`row ${i + 1}, column ${j + 1}: ${fixed(value, 4)}`}</title>
+                <title>{`row ${i + 1}, column ${j + 1}: ${formatFixed(value, 4)}`}</title>
               </rect>
               {inBlock && size <= 10 && (
                 <text x={10 * j + 5} y={10 * i + 6.2} class={Math.abs(value) > 0.6 ? 'strong' : ''}>
-                  {fixed(value, 2)}
+                  {formatFixed(value, 2)}
                 </text>
               )}
             </g>

@@ -1,7 +1,7 @@
 // One preset of the playground, shown beside its claim on the claims page.
 
 import { useState } from 'preact/hooks';
-import { Prose } from '../report/page';
+import { FormattedText } from '../report/page-frame';
 import { PlaneView } from './plane-view';
 import type { Preset } from './presets';
 
@@ -11,7 +11,7 @@ export function PresetSection({ preset }: { preset: Preset }) {
     <section class="tried" aria-label={preset.title}>
       <h3>{preset.title}</h3>
       <p class="try">
-        <Prose text={preset.text} />{' '}
+        <FormattedText text={preset.text} />{' '}
         <button
           type="button"
           class="plainly"

@@ -1,6 +1,6 @@
 // The table of weights: a row per key, a column per head or per query token.
 
-import { fixed } from '../report/numbers';
+import { formatFixed } from '../report/number-format';
 import type { PlaneResult, Plane } from './plane-attention';
 
 export const keyColor = (i: number): string => `var(--c${i})`;
@@ -81,7 +81,7 @@ export function WeightsTable({ plane, result, presetResult, update }: WeightsPro
           <th scope="row">sum</th>
           {columns.map(({ row, i }) => (
             <td key={i}>
-              {fixed(
+              {formatFixed(
                 row.weights.reduce((sum, each) => sum + each, 0),
                 2,
               )}
@@ -97,9 +97,9 @@ export function WeightsTable({ plane, result, presetResult, update }: WeightsPro
           </th>
           {columns.map(({ i }) => (
             <td key={i}>
-              {fixed(result.entropies[i], 2)}
+              {formatFixed(result.entropies[i], 2)}
               {columns.length < 3 && (
-                <span class="dim"> ({fixed(Math.exp(result.entropies[i]), 1)} keys)</span>
+                <span class="dim"> ({formatFixed(Math.exp(result.entropies[i]), 1)} keys)</span>
               )}
             </td>
           ))}
@@ -118,7 +118,7 @@ function WeightCell(props: { weight: number; presetWeight: number | undefined; c
       {presetWeight !== undefined && Math.abs(presetWeight - weight) > 0.002 && (
         <span class="preset-weight" style={{ left: width(presetWeight) }} />
       )}
-      <span class="text number">{fixed(weight, 2)}</span>
+      <span class="text number">{formatFixed(weight, 2)}</span>
     </span>
   );
 }

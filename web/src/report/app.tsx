@@ -1,107 +1,107 @@
-// The page of a report: a section at a time, findings in words, then figures and tables.
+// The page of a report: one section at a time, with findings, figures and tables.
 
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { Home, useAddress } from '../shared/home';
-import { Guard } from '../shared/guard';
+import { PageContext, useAddressState } from '../shared/page-address';
+import { ErrorBoundary } from '../shared/error-boundary';
 import { Tabs } from '../shared/tabs';
 import { BlockView, type Block } from './blocks';
-import { parse, print, type Choices } from './choices';
-import { short } from './numbers';
-import { Heading, Prose } from './page';
-import { isRecord, readNumber } from './plot';
-import { plain } from './prose';
+import { parseChoices, printChoices, type Choices } from './page-choices';
+import { formatShort } from './number-format';
+import { PageHeading, FormattedText } from './page-frame';
+import { isRecord, readNumber } from './plot-data';
+import { plainText } from './text-format';
 import type { Report, Section } from './report-types';
-import { cellText } from './sorting';
+import { cellText } from './table-cells';
 
-const FEW = 2; // blocks: sections that have no more stand one below the other, without tabs
+const FEW_BLOCKS = 2; // if no section has more, all sections are shown without tabs
 
-// Python checked and wrote it; a file of something else or of a later version says so.
+// Checks format and version; Python has checked the rest.
 export function checkReport(raw: unknown): Report {
   if (!isRecord(raw) || raw.format !== 'attnlab-report')
-    throw new Error('The data of this page is no report.');
+    throw new Error('The data of this page is not a report.');
   if (raw.version !== 1)
     throw new Error(`The report has version ${String(raw.version)}; this page reads version 1.`);
   return raw as unknown as Report;
 }
 
 export function App({ report, root }: { report: Report; root: HTMLElement }) {
-  const { address, alone } = useContext(Home);
-  const [choices, setChoices] = useState(() => parse(address.read() ?? '', report));
-  useAddress(print(choices, report), (text) => setChoices(parse(text, report)));
+  const { address, alone } = useContext(PageContext);
+  const [choices, setChoices] = useState(() => parseChoices(address.read() ?? '', report));
+  useAddressState(printChoices(choices, report), (text) => setChoices(parseChoices(text, report)));
   useEffect(() => {
     root.dataset.painted = 'report';
   }, []);
-  const together = report.sections.every(({ blocks }) => blocks.length <= FEW);
-  const shown = report.sections.filter(({ name }) => together || name === choices.section);
-  const Main = alone ? 'main' : 'div'; // a window has one
-  const facts = [...pairs(report.versions), ...pairs(report.machine)];
+  const together = report.sections.every(({ blocks }) => blocks.length <= FEW_BLOCKS);
+  const visible = report.sections.filter(({ name }) => together || name === choices.section);
+  const Main = alone ? 'main' : 'div'; // a window has only one <main>
+  const facts = [...textPairs(report.versions), ...textPairs(report.machine)];
   const lines = report.sections
     .flatMap(({ blocks }) => blocks)
     .filter((block) => block.kind === 'figure' && isRecord(block.plot) && block.plot.kind === 'lines');
   return (
     <div class="sheet">
-      <Heading root={root} title={plain(report.title)} />
+      <PageHeading root={root} title={plainText(report.title)} />
       {!together && report.sections.length > 1 && (
         <Tabs
           label="Sections"
-          tabs={report.sections.map(({ name }) => ({ name, title: plain(name.replaceAll('-', ' ')) }))}
-          chosen={choices.section}
-          choose={(name) => setChoices({ ...choices, section: name })}
+          tabs={report.sections.map(({ name }) => ({ name, title: plainText(name.replaceAll('-', ' ')) }))}
+          selected={choices.section}
+          select={(name) => setChoices({ ...choices, section: name })}
         />
       )}
       <Main>
-        {shown.map((section) => (
+        {visible.map((section) => (
           <SectionView
             key={section.name}
             {...{ section, choices, setChoices }}
-            titled={section.title !== report.title}
+            showTitle={section.title !== report.title}
           />
         ))}
-        {!shown.length && <p class="none">Nothing was measured.</p>}
+        {!visible.length && <p class="none">Nothing was measured.</p>}
       </Main>
       <footer class="dim small">
         {facts.map(([name, value]) => `${name} ${value}`).join(', ')}
         {facts.length > 0 && '. '}
-        {readNumber(report.seconds) > 0 && `Took ${short(readNumber(report.seconds))} s. `}
+        {readNumber(report.seconds) > 0 && `Took ${formatShort(readNumber(report.seconds))} s. `}
         Intervals are 95%.{' '}
-        {lines.length > 1 && 'A line that is hidden in one figure is hidden in all.'}
+        {lines.length > 1 && 'Hiding a line in one figure hides it in all figures.'}
       </footer>
     </div>
   );
 }
 
-// Names and values as texts; a missing value is left out.
-function pairs(record: Section['settings']): [string, string][] {
+// Names and values as texts, without missing values.
+function textPairs(record: Section['settings']): [string, string][] {
   return Object.entries(record)
     .filter(([, value]) => value !== null)
     .map(([name, value]) => [
-      plain(name.replaceAll('_', ' ')),
-      plain(Array.isArray(value) ? value.map(cellText).join(', ') : typeof value === 'string' ? value : cellText(value)),
+      plainText(name.replaceAll('_', ' ')),
+      plainText(Array.isArray(value) ? value.map(cellText).join(', ') : typeof value === 'string' ? value : cellText(value)),
     ]);
 }
 
 interface SectionProps {
   section: Section;
-  titled: boolean;
+  showTitle: boolean;
   choices: Choices;
   setChoices: (choices: Choices) => void;
 }
 
-const WIDE: Block['kind'][] = ['table', 'gallery'];
+const WIDE_BLOCKS: Block['kind'][] = ['table', 'gallery'];
 
-export function SectionView({ section, titled, choices, setChoices }: SectionProps) {
-  const settings = pairs(section.settings);
+export function SectionView({ section, showTitle, choices, setChoices }: SectionProps) {
+  const settings = textPairs(section.settings);
   return (
     <section class="section">
-      {titled && (
+      {showTitle && (
         <h2>
-          <Prose text={section.title} />
+          <FormattedText text={section.title} />
         </h2>
       )}
       <Tiles tiles={section.tiles} />
       <div class="words">
-        <Words name="What was found" lines={section.findings} />
-        <Words name="What to do" lines={section.advice} />
+        <TextList name="Findings" lines={section.findings} />
+        <TextList name="Advice" lines={section.advice} />
         {settings.length > 0 && (
           <details>
             <summary>Settings</summary>
@@ -118,10 +118,10 @@ export function SectionView({ section, titled, choices, setChoices }: SectionPro
       </div>
       <div class="parts">
         {section.blocks.map((block, i) => (
-          <div key={i} class={WIDE.includes(block.kind) ? 'part wide' : 'part'}>
-            <Guard what={block}>
+          <div key={i} class={WIDE_BLOCKS.includes(block.kind) ? 'part wide' : 'part'}>
+            <ErrorBoundary what={block}>
               <BlockView {...{ block, choices, setChoices }} id={`${section.name}.${i}`} />
-            </Guard>
+            </ErrorBoundary>
           </div>
         ))}
       </div>
@@ -129,7 +129,7 @@ export function SectionView({ section, titled, choices, setChoices }: SectionPro
   );
 }
 
-// Key numbers.
+// The key numbers of a section.
 export function Tiles({ tiles }: { tiles: Section['tiles'] }) {
   if (!tiles.length) return null;
   return (
@@ -137,14 +137,14 @@ export function Tiles({ tiles }: { tiles: Section['tiles'] }) {
       {tiles.map(({ name, value, note }) => (
         <div key={name}>
           <dt>
-            <Prose text={name} />
+            <FormattedText text={name} />
           </dt>
           <dd class="value number">
-            <Prose text={value} />
+            <FormattedText text={value} />
           </dd>
           {note && (
             <dd class="dim small">
-              <Prose text={note} />
+              <FormattedText text={note} />
             </dd>
           )}
         </div>
@@ -153,7 +153,7 @@ export function Tiles({ tiles }: { tiles: Section['tiles'] }) {
   );
 }
 
-function Words({ name, lines }: { name: string; lines: string[] }) {
+function TextList({ name, lines }: { name: string; lines: string[] }) {
   if (!lines.length) return null;
   return (
     <div>
@@ -161,7 +161,7 @@ function Words({ name, lines }: { name: string; lines: string[] }) {
       <ul>
         {lines.map((line, i) => (
           <li key={i}>
-            <Prose text={line} />
+            <FormattedText text={line} />
           </li>
         ))}
       </ul>

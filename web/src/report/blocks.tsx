@@ -1,14 +1,14 @@
-// The blocks of a section: tables, figures, pictures, quotes, tokens, commands, links.
+// Renders the blocks of a section: tables, figures, pictures, quotes, tokens, commands, links.
 
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { CellTable } from './cells';
-import { changed, shownOf, type Choices } from './choices';
+import { CellTable } from './cell-table';
+import { changeFigure, figureOptions, type Choices } from './page-choices';
 import { Figure } from './figure';
-import { short } from './numbers';
-import { Named, Prose } from './page';
-import { readNumber, readPlot } from './plot';
-import { plain } from './prose';
+import { formatShort } from './number-format';
+import { NamedBlock, FormattedText } from './page-frame';
+import { readNumber, readPlot } from './plot-data';
+import { plainText } from './text-format';
 import type * as Types from './report-types';
 
 export type Block = Types.Section['blocks'][number];
@@ -24,12 +24,12 @@ export function BlockView({ block, ...rest }: Props) {
   switch (block.kind) {
     case 'table':
       return (
-        <Noted note={block.note}>
+        <WithNote note={block.note}>
           <CellTable table={block} />
-        </Noted>
+        </WithNote>
       );
     case 'figure':
-      return <Plotted block={block} {...rest} />;
+      return <FigureBlock block={block} {...rest} />;
     case 'gallery':
       return <Gallery block={block} />;
     case 'quote':
@@ -41,145 +41,145 @@ export function BlockView({ block, ...rest }: Props) {
     case 'link':
       return <Link block={block} />;
     default:
-      return <p class="message warn">A block of a kind that this page does not know.</p>;
+      return <p class="message warn">This page cannot show a block of this kind.</p>;
   }
 }
 
-function Noted({ note, children }: { note: string; children: ComponentChildren }) {
+function WithNote({ note, children }: { note: string; children: ComponentChildren }) {
   return (
     <>
       {children}
       {note && (
         <p class="dim small note">
-          <Prose text={note} />
+          <FormattedText text={note} />
         </p>
       )}
     </>
   );
 }
 
-type PlottedProps = Omit<Props, 'block'> & { block: Types.Figure };
+type FigureBlockProps = Omit<Props, 'block'> & { block: Types.Figure };
 
-function Plotted({ block, id, choices, setChoices }: PlottedProps) {
+function FigureBlock({ block, id, choices, setChoices }: FigureBlockProps) {
   const plot = useMemo(() => readPlot(block.plot), [block]);
-  if (!plot) return <p class="message warn">{plain(block.title)}: this page cannot draw it.</p>;
+  if (!plot) return <p class="message warn">{plainText(block.title)}: this page cannot draw the figure.</p>;
   return (
-    <Noted note={block.note}>
+    <WithNote note={block.note}>
       <Figure
         {...{ plot, title: block.title }}
-        shown={shownOf(choices, id, plot)}
-        change={(shown) => setChoices(changed(choices, id, plot, shown))}
+        shown={figureOptions(choices, id, plot)}
+        change={(shown) => setChoices(changeFigure(choices, id, plot, shown))}
       />
-    </Noted>
+    </WithNote>
   );
 }
 
 function Gallery({ block }: { block: Types.Gallery }) {
-  // pydantic writes the alphabet for addresses
+  // pydantic writes URL-safe base64
   const source = (png: string): string =>
     `data:image/png;base64,${png.replaceAll('-', '+').replaceAll('_', '/')}`;
   return (
-    <Noted note={block.note}>
-      <Named name={plain(block.title)}>
+    <WithNote note={block.note}>
+      <NamedBlock name={plainText(block.title)}>
         <ul class="pictures">
           {block.pictures.map(({ png, text, note }, i) => (
             <li key={i}>
               <img src={source(png)} alt="" />
               <strong>
-                <Prose text={text} />
+                <FormattedText text={text} />
               </strong>
               {note && (
                 <span class="dim">
-                  <Prose text={note} />
+                  <FormattedText text={note} />
                 </span>
               )}
             </li>
           ))}
         </ul>
-      </Named>
-    </Noted>
+      </NamedBlock>
+    </WithNote>
   );
 }
 
-// With every place of the marked words.
+// Marks every occurrence of `marked`.
 function Quote({ block: { title, text, marked } }: { block: Types.Quote }) {
   const pieces = marked ? text.split(marked) : [text];
   return (
-    <Named name={plain(title)}>
+    <NamedBlock name={plainText(title)}>
       <blockquote>
         <bdi>
           {pieces.map((piece, i) => (
             <>
-              {i > 0 && <mark>{plain(marked)}</mark>}
-              {plain(piece)}
+              {i > 0 && <mark>{plainText(marked)}</mark>}
+              {plainText(piece)}
             </>
           ))}
         </bdi>
       </blockquote>
-    </Named>
+    </NamedBlock>
   );
 }
 
 function Strip({ block: { title, tokens, weights, note } }: { block: Types.Strip }) {
   const values = weights.map(readNumber);
-  const most = values.reduce((least, value) => Math.max(least, Math.abs(value) || 0), 0) || 1;
+  const largest = values.reduce((maximum, value) => Math.max(maximum, Math.abs(value) || 0), 0) || 1;
   return (
-    <Noted note={note}>
-      <Named name={plain(title)}>
+    <WithNote note={note}>
+      <NamedBlock name={plainText(title)}>
         <p class="strip">
           {tokens.map((token, i) => (
             <mark
               key={i}
-              title={short(values[i])}
-              style={{ '--shade': (Math.abs(values[i] || 0) / most).toFixed(3) }}
+              title={formatShort(values[i])}
+              style={{ '--shade': (Math.abs(values[i] || 0) / largest).toFixed(3) }}
             >
-              {plain(token)}
+              {plainText(token)}
             </mark>
           ))}
         </p>
-      </Named>
-    </Noted>
+      </NamedBlock>
+    </WithNote>
   );
 }
 
-// Without a clipboard the command is selected instead.
+// Without access to the clipboard, the command is selected instead.
 function Command({ block: { command, why } }: { block: Types.Command }) {
   const code = useRef<HTMLElement>(null);
-  const [done, setDone] = useState('Copy');
+  const [label, setLabel] = useState('Copy');
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(command);
-      setDone('Copied');
+      setLabel('Copied');
     } catch {
       if (code.current) getSelection()?.selectAllChildren(code.current);
-      setDone('Selected');
+      setLabel('Selected');
     }
-    setTimeout(() => setDone('Copy'), 2000);
+    setTimeout(() => setLabel('Copy'), 2000);
   };
   return (
     <div>
       {why && (
         <p>
-          <Prose text={why} />
+          <FormattedText text={why} />
         </p>
       )}
       <p class="command">
-        <code ref={code}>{plain(command)}</code>
+        <code ref={code}>{plainText(command)}</code>
         <button type="button" class="plainly" onClick={() => void copy()}>
-          {done}
+          {label}
         </button>
       </p>
     </div>
   );
 }
 
-// Only a file beside the page: no address of another kind has this shape.
+// Links only to files beside the page, never to other addresses.
 function Link({ block: { href, text } }: { block: Types.Link }) {
-  if (!/^[\w./ -]+$/.test(href) || href.startsWith('//')) return <p>{plain(text)}</p>;
+  if (!/^[\w./ -]+$/.test(href) || href.startsWith('//')) return <p>{plainText(text)}</p>;
   return (
     <p>
       <a href={href}>
-        <Prose text={text} />
+        <FormattedText text={text} />
       </a>
     </p>
   );

@@ -1,41 +1,41 @@
-// A figure: a plot with a readout by pointer and keyboard, switches, files, and the same as a table.
+// A figure: a plot with a readout by pointer and keyboard, options, downloads, and a table view.
 
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { csv } from '../shared/csv';
-import { Files } from '../shared/files';
-import { Grid } from '../shared/grid';
-import { bareName, csvFile } from '../shared/save';
+import { toCsv } from '../shared/csv';
+import { DownloadButtons } from '../shared/download-buttons';
+import { DataTable } from '../shared/data-table';
+import { toFileName, csvFile } from '../shared/download';
 import type { Mode } from '../shared/theme';
-import { BarsArea } from './bars';
-import { figureFile } from './file';
-import { HeatmapArea } from './heatmap';
-import { LinesArea } from './lines';
-import { long } from './numbers';
-import { Prose } from './page';
-import { onPage } from './paint';
-import { spelled, tableOf, type Plot } from './plot';
-import { plain } from './prose';
-import type { Shown } from './shown';
+import { BarPlot } from './bar-plot';
+import { figureSvg } from './svg-file';
+import { HeatmapPlot } from './heatmap-plot';
+import { LinePlot } from './line-plot';
+import { formatLong } from './number-format';
+import { FormattedText } from './page-frame';
+import { pageColors } from './plot-colors';
+import { spellSpecialNumbers, plotTable, type Plot } from './plot-data';
+import { plainText } from './text-format';
+import type { FigureOptions } from './figure-options';
 
 type Box = { current: HTMLElement | null };
 
 export interface FigureProps {
   plot: Plot;
   title: string;
-  shown: Shown;
-  change: (shown: Shown) => void;
+  shown: FigureOptions;
+  change: (shown: FigureOptions) => void;
   height?: number;
-  of?: string; // what it belongs to, for its files; else they are called as the title is
+  owner?: string; // part of the names of its files, before the title
 }
 
-export function Figure({ plot, title, shown, change, height = 250, of }: FigureProps) {
+export function Figure({ plot, title, shown, change, height = 250, owner }: FigureProps) {
   const box = useRef<HTMLElement>(null);
   const width = useWidth(box);
   const mode = useMode();
-  const paint = useMemo(() => onPage(mode), [mode]);
-  const name = plain(title);
-  const whole = of ? `${of}: ${name.toLowerCase()}` : name;
-  const table = useMemo(() => tableOf(plot, whole), [plot, whole]);
+  const paint = useMemo(() => pageColors(mode), [mode]);
+  const name = plainText(title);
+  const fullTitle = owner ? `${owner}: ${name.toLowerCase()}` : name;
+  const table = useMemo(() => plotTable(plot, fullTitle), [plot, fullTitle]);
   const area = { title: name, shown, change, paint, width, height };
   return (
     <figure class={plot.kind === 'heatmap' ? 'figure map' : 'figure'} ref={box}>
@@ -46,30 +46,30 @@ export function Figure({ plot, title, shown, change, height = 250, of }: FigureP
         <span class="tools">
           <LogSwitches {...{ plot, shown, change }} />
           <Switch name="table" on={shown.table} set={(on) => change({ ...shown, table: on })} />
-          <Files
-            name={bareName(whole)}
+          <DownloadButtons
+            name={toFileName(fullTitle)}
             what="this figure"
             files={[
-              ['SVG', () => figureFile({ title: whole, plot, shown, width, height }, mode)],
-              ['CSV', () => csvFile(csv(spelled(table)))], // with hidden values too
+              ['SVG', () => figureSvg({ title: fullTitle, plot, shown, width, height }, mode)],
+              ['CSV', () => csvFile(toCsv(spellSpecialNumbers(table)))], // also with hidden values
             ]}
           />
         </span>
       </figcaption>
       {shown.table ? (
-        <Grid
+        <DataTable
           look="scroll"
           table={table}
           rowNames={plot.kind === 'heatmap'}
-          name={(text) => <Prose text={text} />}
-          cell={(value) => (typeof value === 'number' ? digits(value) : plain(value))}
+          name={(text) => <FormattedText text={text} />}
+          cell={(value) => (typeof value === 'number' ? formatCellNumber(value) : plainText(value))}
         />
       ) : width === 0 ? null : plot.kind === 'lines' ? (
-        <LinesArea plot={plot} {...area} />
+        <LinePlot plot={plot} {...area} />
       ) : plot.kind === 'bars' ? (
-        <BarsArea plot={plot} {...area} />
+        <BarPlot plot={plot} {...area} />
       ) : (
-        <HeatmapArea plot={plot} {...area} />
+        <HeatmapPlot plot={plot} {...area} />
       )}
     </figure>
   );
@@ -80,25 +80,25 @@ type SwitchesProps = Pick<FigureProps, 'plot' | 'shown' | 'change'>;
 function LogSwitches({ plot, shown, change }: SwitchesProps) {
   if (plot.kind === 'heatmap') return null;
   if (plot.kind === 'bars') {
-    if (!positive(plot.values.map(({ value }) => value))) return null;
+    if (!allowLog(plot.values.map(({ value }) => value))) return null;
     return <Switch name="log" on={shown.yLog ?? false} set={(yLog) => change({ ...shown, yLog })} />;
   }
   const points = plot.series.flatMap((series) => series.points);
   const [xLog, yLog] = [shown.xLog ?? plot.xLog, shown.yLog ?? plot.yLog];
   return (
     <>
-      {positive(points.map(({ x }) => x)) && (
+      {allowLog(points.map(({ x }) => x)) && (
         <Switch name="log x" on={xLog} set={(on) => change({ ...shown, xLog: on })} />
       )}
-      {positive(points.map(({ y }) => y)) && (
+      {allowLog(points.map(({ y }) => y)) && (
         <Switch name="log y" on={yLog} set={(on) => change({ ...shown, yLog: on })} />
       )}
     </>
   );
 }
 
-// A negative value has no logarithm.
-function positive(values: number[]): boolean {
+// Whether a logarithmic axis makes sense: no value is negative.
+function allowLog(values: number[]): boolean {
   return values.some((value) => value > 0) && !values.some((value) => value < 0);
 }
 
@@ -122,28 +122,28 @@ function useWidth(box: Box): number {
   return width;
 }
 
-// The colors of a map are no variables: it is drawn again when the page turns dark or goes to paper.
+// A heatmap has fixed colors, so it is drawn again when the page turns dark or is printed.
 function useMode(): Mode {
   const root = document.documentElement;
-  const paper = window.matchMedia('print');
+  const print = window.matchMedia('print');
   const read = (): Mode =>
-    root.dataset.attnlabTheme === 'dark' && !paper.matches ? 'dark' : 'light';
+    root.dataset.attnlabTheme === 'dark' && !print.matches ? 'dark' : 'light';
   const [mode, setMode] = useState(read);
   useLayoutEffect(() => {
-    const again = (): void => setMode(read());
-    const observer = new MutationObserver(again);
+    const update = (): void => setMode(read());
+    const observer = new MutationObserver(update);
     observer.observe(root, { attributes: true });
-    paper.addEventListener('change', again);
-    again();
+    print.addEventListener('change', update);
+    update();
     return () => {
       observer.disconnect();
-      paper.removeEventListener('change', again);
+      print.removeEventListener('change', update);
     };
   }, []);
   return mode;
 }
 
-function digits(value: number): string {
-  if (Number.isNaN(value)) return 'NaN'; // an empty cell is a missing value
-  return Number.isFinite(value) ? String(value).replace(/-/g, '−') : long(value);
+function formatCellNumber(value: number): string {
+  if (Number.isNaN(value)) return 'NaN'; // because an empty cell means a missing value
+  return Number.isFinite(value) ? String(value).replace(/-/g, '−') : formatLong(value);
 }

@@ -1,8 +1,8 @@
-// The page of any report.
+// Starts the page of a report.
 
 import './base.css';
 import './report.css';
 import { App, checkReport } from './app';
-import { carried, start } from './page';
+import { pageData, startPage } from './page-frame';
 
-start((root) => <App report={checkReport(carried('attnlab-report'))} root={root} />);
+startPage((root) => <App report={checkReport(pageData('attnlab-report'))} root={root} />);

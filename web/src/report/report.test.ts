@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { AS_GIVEN } from './shown';
-import { changed, parse, print, shownOf, type Choices } from './choices';
+import { DEFAULT_FIGURE_OPTIONS } from './figure-options';
+import { changeFigure, parseChoices, printChoices, figureOptions, type Choices } from './page-choices';
 import { checkReport } from './app';
-import { readPlot, type Lines } from './plot';
+import { readPlot, type Lines } from './plot-data';
 import type { Report } from './report-types';
-import { cellText, compare, sorted, type Cell } from './sorting';
+import { cellText, compare, sortRows, type Cell } from './table-cells';
 
 const lines = (...names: string[]): object => ({
   kind: 'figure',
@@ -19,7 +19,7 @@ const lines = (...names: string[]): object => ({
   },
 });
 
-const made = (): Report =>
+const makeReport = (): Report =>
   checkReport({
     format: 'attnlab-report',
     version: 1,
@@ -36,9 +36,9 @@ const plotOf = (report: Report, section: number): Lines => {
   return readPlot(block.kind === 'figure' && block.plot) as Lines;
 };
 
-test('what is no report is refused, and a later version', () => {
-  expect(() => checkReport({ format: 'attnlab-claims' })).toThrow('no report');
-  expect(() => checkReport([])).toThrow('no report');
+test('other data and later versions are rejected', () => {
+  expect(() => checkReport({ format: 'attnlab-claims' })).toThrow('not a report');
+  expect(() => checkReport([])).toThrow('not a report');
   expect(() => checkReport({ format: 'attnlab-report', version: 2 })).toThrow('version 2');
 });
 
@@ -55,44 +55,44 @@ test.each<[Cell, string]>([
   expect(cellText(cell)).toBe(text);
 });
 
-test('a line that is hidden in one figure is hidden in all, and comes back in all', () => {
-  const report = made();
+test('hiding a line in one figure hides it in all, and showing it shows it in all', () => {
+  const report = makeReport();
   const [error, speed] = [plotOf(report, 0), plotOf(report, 1)];
-  let choices: Choices = parse('', report);
-  choices = changed(choices, 'error.0', error, { ...AS_GIVEN, hidden: [1] });
+  let choices: Choices = parseChoices('', report);
+  choices = changeFigure(choices, 'error.0', error, { ...DEFAULT_FIGURE_OPTIONS, hidden: [1] });
   expect(choices.hidden).toEqual(['elu, 2']);
-  expect(shownOf(choices, 'speed.0', speed).hidden).toEqual([0]);
-  choices = changed(choices, 'speed.0', speed, { ...AS_GIVEN, hidden: [0, 2], table: true });
-  expect(shownOf(choices, 'error.0', error)).toMatchObject({ hidden: [1], table: false });
-  expect(shownOf(choices, 'speed.0', speed)).toMatchObject({ hidden: [0, 2], table: true });
-  choices = changed(choices, 'error.0', error, { ...AS_GIVEN, hidden: [] });
+  expect(figureOptions(choices, 'speed.0', speed).hidden).toEqual([0]);
+  choices = changeFigure(choices, 'speed.0', speed, { ...DEFAULT_FIGURE_OPTIONS, hidden: [0, 2], table: true });
+  expect(figureOptions(choices, 'error.0', error)).toMatchObject({ hidden: [1], table: false });
+  expect(figureOptions(choices, 'speed.0', speed)).toMatchObject({ hidden: [0, 2], table: true });
+  choices = changeFigure(choices, 'error.0', error, { ...DEFAULT_FIGURE_OPTIONS, hidden: [] });
   expect(choices.hidden).toEqual(['|q| = 2']);
 });
 
-test('the address keeps what was chosen, and ignores what is unknown', () => {
-  const report = made();
+test('the address keeps choices and ignores unknown values', () => {
+  const report = makeReport();
   const choices: Choices = {
     section: 'speed',
     hidden: ['elu, 2', '|q| = 2'],
-    figures: { 'speed.0': { ...AS_GIVEN, yLog: true, table: true } },
+    figures: { 'speed.0': { ...DEFAULT_FIGURE_OPTIONS, yLog: true, table: true } },
   };
-  expect(parse(`#${print(choices, report)}`, report)).toEqual(choices);
-  expect(print(parse('', report), report)).toBe('');
-  const odd = parse('#show=none&hide=x|%zz&figure=a.b:t,speed.0:xl', report);
+  expect(parseChoices(`#${printChoices(choices, report)}`, report)).toEqual(choices);
+  expect(printChoices(parseChoices('', report), report)).toBe('');
+  const odd = parseChoices('#show=none&hide=x|%zz&figure=a.b:t,speed.0:xl', report);
   expect(odd.section).toBe('error');
   expect(odd.hidden).toEqual([]);
-  expect(odd.figures).toEqual({ 'speed.0': { ...AS_GIVEN, xLog: true } });
+  expect(odd.figures).toEqual({ 'speed.0': { ...DEFAULT_FIGURE_OPTIONS, xLog: true } });
 });
 
-test('numbers are sorted by size however they are written, the unknown last', () => {
+test('numbers are sorted by value in any format, empty cells last', () => {
   const cells: Cell[] = ['1,500', null, { value: 2, low: 1, high: 3 }, 'never', '(900)', 'all', '', 34];
   const rows = cells.map((cell) => [cell]);
-  const up = sorted(rows, { column: 0, down: false }).map(([cell]) => cell);
+  const up = sortRows(rows, { column: 0, down: false }).map(([cell]) => cell);
   expect(up).toEqual(['all', cells[2], 34, '(900)', '1,500', 'never', null, '']);
-  const down = sorted(rows, { column: 0, down: true }).map(([cell]) => cell);
+  const down = sortRows(rows, { column: 0, down: true }).map(([cell]) => cell);
   expect(down.slice(0, 2)).toEqual(['never', '1,500']);
   expect(down.slice(-2)).toEqual([null, '']);
-  expect(sorted(rows, null)).toBe(rows);
+  expect(sortRows(rows, null)).toBe(rows);
   expect(compare('51%', '8%')).toBeGreaterThan(0);
   expect(compare('softmax', 'favor')).toBeGreaterThan(0);
   expect(compare(1, 'favor')).toBeLessThan(0);

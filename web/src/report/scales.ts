@@ -1,7 +1,7 @@
-// Axes: d3's scales over all values, and ticks with their texts.
+// Scales of axes with d3, and ticks with their texts.
 
 import { scaleLinear, scaleLog, type ScaleLinear, type ScaleLogarithmic } from 'd3-scale';
-import { short } from './numbers';
+import { formatShort } from './number-format';
 
 export type Scale = ScaleLinear<number, number> | ScaleLogarithmic<number, number>;
 
@@ -10,25 +10,25 @@ export interface Tick {
   text: string;
 }
 
-const HUGE = 1e300; // larger values are drawn there, so that no difference overflows
+const HUGE = 1e300; // larger values are drawn at this one, so that differences do not overflow
 const TINY = 1e-300;
 
-export function drawable(value: number | null, log: boolean): value is number {
+export function isDrawable(value: number | null, log: boolean): value is number {
   return value !== null && Number.isFinite(value) && (!log || value > 0);
 }
 
-// `room`: as a share of the axis, beyond both ends. Values outside of the axis lie at its ends.
-export function scaleOver(
+// `margin` is a fraction of the axis added at both ends. Values beyond the axis are moved to its ends.
+export function createScale(
   values: number[],
   range: [number, number],
   log: boolean,
-  room = 0,
+  margin = 0,
 ): Scale {
   const scale = log ? scaleLog() : scaleLinear();
-  return scale.domain(roomy(extent(values, log), log, room)).range(range).clamp(true);
+  return scale.domain(addMargin(extent(values, log), log, margin)).range(range).clamp(true);
 }
 
-// The least and the largest value; a wider range where they hardly differ.
+// Minimum and maximum; a wider range if they are nearly equal.
 function extent(values: number[], log: boolean): [number, number] {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) {
@@ -40,34 +40,34 @@ function extent(values: number[], log: boolean): [number, number] {
   const size = Math.max(Math.abs(low), Math.abs(high));
   if (high - low > 1e-9 * size && size > TINY) return [low, high];
   if (log) return [low / 3, high * 3];
-  return size > TINY ? [low - size / 10, high + size / 10] : [0, 1]; // 0 is mostly a share or an error
+  return size > TINY ? [low - size / 10, high + size / 10] : [0, 1]; // 0 is mostly a fraction or an error
 }
 
-function roomy([low, high]: [number, number], log: boolean, room: number): [number, number] {
+function addMargin([low, high]: [number, number], log: boolean, margin: number): [number, number] {
   if (log) {
-    const by = 10 ** (room * (Math.log10(high) - Math.log10(low)));
+    const by = 10 ** (margin * (Math.log10(high) - Math.log10(low)));
     return [Math.max(low / by, TINY / 1e6), Math.min(high * by, HUGE * 1e6)];
   }
-  const by = (high - low) * room;
+  const by = (high - low) * margin;
   return [low >= 0 && low < by ? 0 : low - by, high + by];
 }
 
-export function ticksOf(scale: Scale, log: boolean, count: number, percent = false): Tick[] {
-  const place = (value: number, text: string): Tick => ({ at: scale(value), text });
+export function createTicks(scale: Scale, log: boolean, count: number, percent = false): Tick[] {
+  const tick = (value: number, text: string): Tick => ({ at: scale(value), text });
   if (log) {
-    const named = roundOnes(scale.ticks(count), count);
-    if (named.length > 1) return named.map((value) => place(value, powerText(value)));
+    const named = roundValues(scale.ticks(count), count);
+    if (named.length > 1) return named.map((value) => tick(value, powerText(value)));
   }
   const linear = scaleLinear().domain(scale.domain());
   const values = linear.ticks(count);
-  const most = Math.max(...values.map(Math.abs));
-  const usual = most === 0 || (most >= 1e-3 && most < 1e6);
-  const text = percent ? linear.tickFormat(count, '%') : usual ? linear.tickFormat(count) : short;
-  return values.map((value) => place(value, text(value)));
+  const largest = Math.max(...values.map(Math.abs));
+  const usual = largest === 0 || (largest >= 1e-3 && largest < 1e6);
+  const text = percent ? linear.tickFormat(count, '%') : usual ? linear.tickFormat(count) : formatShort;
+  return values.map((value) => tick(value, text(value)));
 }
 
-// Of 1, 2, ... 9, 10, 20, ... those that have room: 1, 2, 5, 10, ... or 1, 10, ...
-function roundOnes(values: number[], count: number): number[] {
+// Keeps as many of 1, 2, ... 9, 10, 20, ... as fit: 1, 2, 5, 10, ... or 1, 10, ...
+function roundValues(values: number[], count: number): number[] {
   const first = (value: number): number => Number(value.toExponential(6)[0]);
   const some = values.length > count ? values.filter((value) => [1, 2, 5].includes(first(value))) : values;
   return some.length > 1.6 * count ? some.filter((value) => first(value) === 1) : some;
@@ -79,6 +79,6 @@ Array.from('⁰¹²³⁴⁵⁶⁷⁸⁹').forEach((sign, digit) => (RAISED[digit
 // 0.01, 1, 100, 10,000; then 10⁵
 function powerText(value: number): string {
   const power = Math.round(Math.log10(value));
-  if ((power >= -3 && power <= 4) || Number(`1e${power}`) !== value) return short(value);
+  if ((power >= -3 && power <= 4) || Number(`1e${power}`) !== value) return formatShort(value);
   return `10${Array.from(String(power), (sign) => RAISED[sign]).join('')}`;
 }

@@ -25,22 +25,22 @@ export function rgb([lightness, a, b]: Color): [number, number, number] {
   ];
 }
 
-export const LEVELS = 255; // odd, so that nothing has a level of its own in the middle
+export const LEVELS = 255; // odd, so that there is a middle level for 0
 
-// LEVELS colors through the given ones at equal distances.
+// LEVELS colors, interpolated between the given ones at equal distances.
 export function ramp(stops: Color[]): Uint8Array {
   const colors = new Uint8Array(LEVELS * 3);
   for (let i = 0; i < LEVELS; i += 1) {
-    const place = (i / (LEVELS - 1)) * (stops.length - 1);
-    const first = Math.min(Math.floor(place), stops.length - 2);
-    const share = place - first;
-    const mixed = stops[first].map((x, axis) => x + (stops[first + 1][axis] - x) * share);
+    const position = (i / (LEVELS - 1)) * (stops.length - 1);
+    const first = Math.min(Math.floor(position), stops.length - 2);
+    const fraction = position - first;
+    const mixed = stops[first].map((x, axis) => x + (stops[first + 1][axis] - x) * fraction);
     colors.set(rgb(mixed as Color), i * 3);
   }
   return colors;
 }
 
-// How well two colors are told apart, after WCAG: 1 to 21.
+// The contrast ratio of two colors by WCAG, from 1 to 21.
 export function contrast(one: string, other: string): number {
   const [light, dark] = [luminance(one), luminance(other)].sort((x, y) => y - x);
   return (light + 0.05) / (dark + 0.05);

@@ -1,23 +1,23 @@
-// A table as CSV that a spreadsheet opens without running anything in it.
+// Writes a table as CSV, safe to open in a spreadsheet.
 
-import type { Table } from './table';
+import type { Table } from './table-type';
 
-const LONGEST = 1000; // characters of a cell: a long token stands in many
+const MAX_CELL_LENGTH = 1000; // characters: a long token may occur in many cells
 
-export function csv(table: Table, longest = LONGEST): string {
+export function toCsv(table: Table, maxLength = MAX_CELL_LENGTH): string {
   const rows = [table.header, ...table.rows];
-  return rows.map((row) => row.map((each) => cell(each, longest)).join(',')).join('\r\n') + '\r\n';
+  return rows.map((row) => row.map((value) => formatCell(value, maxLength)).join(',')).join('\r\n') + '\r\n';
 }
 
-function cell(value: string | number, longest: number): string {
+function formatCell(value: string | number, maxLength: number): string {
   if (typeof value === 'number') return Number.isFinite(value) ? String(value) : '';
-  const shown = (value.length > longest ? `${value.slice(0, longest)}…` : value).replace(
+  const text = (value.length > maxLength ? `${value.slice(0, maxLength)}…` : value).replace(
     /[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g,
-    (each) => String.fromCharCode(0x2400 + each.charCodeAt(0)),
+    (control) => String.fromCharCode(0x2400 + control.charCodeAt(0)),
   );
-  // what a spreadsheet would take for a formula gets an apostrophe, which it takes for "text"
-  const safe = /^[\s\u200b-\u200f\ufeff]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20|%]/.test(shown)
-    ? `'${shown}`
-    : shown;
+  // an apostrophe keeps a spreadsheet from reading the text as a formula
+  const safe = /^[\s\u200b-\u200f\ufeff]*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20|%]/.test(text)
+    ? `'${text}`
+    : text;
   return /[",\r\n']|^\s|\s$/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
 }

@@ -1,4 +1,4 @@
-// Tabs in a row; arrow keys go from one to the next, and a narrow row scrolls to the chosen one.
+// Tabs. Arrow keys go from one to the next, and a narrow row scrolls to the selected one.
 
 import type { ComponentChild } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
@@ -6,38 +6,38 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 export interface Tab {
   name: string; // in the address and in ids
   title: ComponentChild;
-  about?: string;
+  about?: string; // tooltip
   look?: string; // class
-  keys?: string; // that choose it
+  keys?: string; // keyboard shortcut
 }
 
 interface Props {
   tabs: Tab[];
-  chosen: string;
-  choose: (name: string) => void;
+  selected: string;
+  select: (name: string) => void;
   label: string;
   panel?: string; // id of the element that they change
   prefix?: string; // of the ids
 }
 
-export function Tabs({ tabs, chosen, choose, label, panel, prefix = '' }: Props) {
+export function Tabs({ tabs, selected, select, label, panel, prefix = '' }: Props) {
   const box = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
-    const all = box.current;
-    const on = all?.querySelector<HTMLElement>('[aria-selected=true]');
-    if (!all || !on) return; // the list scrolls, and the page must not
-    const left = on.offsetLeft - all.offsetLeft;
-    if (left < all.scrollLeft) all.scrollLeft = left;
-    const right = left + on.offsetWidth;
-    if (right > all.scrollLeft + all.clientWidth) all.scrollLeft = right - all.clientWidth;
-  }, [chosen]);
+    const row = box.current;
+    const tab = row?.querySelector<HTMLElement>('[aria-selected=true]');
+    if (!row || !tab) return; // scroll the row, not the page
+    const left = tab.offsetLeft - row.offsetLeft;
+    if (left < row.scrollLeft) row.scrollLeft = left;
+    const right = left + tab.offsetWidth;
+    if (right > row.scrollLeft + row.clientWidth) row.scrollLeft = right - row.clientWidth;
+  }, [selected]);
   const press = (event: KeyboardEvent): void => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
     event.preventDefault();
-    const at = tabs.findIndex(({ name }) => name === chosen);
-    const next = (at + by + tabs.length) % tabs.length;
-    choose(tabs[next].name);
+    const index = tabs.findIndex(({ name }) => name === selected);
+    const next = (index + by + tabs.length) % tabs.length;
+    select(tabs[next].name);
     (box.current?.children[next] as HTMLElement | undefined)?.focus();
   };
   return (
@@ -48,13 +48,13 @@ export function Tabs({ tabs, chosen, choose, label, panel, prefix = '' }: Props)
           id={`${prefix}tab-${name}`}
           type="button"
           role="tab"
-          aria-selected={name === chosen}
+          aria-selected={name === selected}
           aria-controls={panel}
           aria-keyshortcuts={keys}
-          tabIndex={name === chosen ? 0 : -1}
+          tabIndex={name === selected ? 0 : -1}
           class={look}
           title={about}
-          onClick={() => choose(name)}
+          onClick={() => select(name)}
         >
           {title}
         </button>

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { matchesSearch, inCell, isolate, number, quoted, rounded, short, visible, whole } from './text';
 
-describe('what is invisible', () => {
-  it('gets a sign or a name', () => {
+describe('invisible characters', () => {
+  it('get a sign or a name', () => {
     expect(visible(' play\n\t')).toBe('·play⏎⇥');
     expect(visible('a\u0000b\u001b\u007f')).toBe('a␀b␛␡');
     expect(visible('\u200b\u200d\u202e\u2066\ufeff\u00ad')).toBe(
@@ -19,7 +19,7 @@ describe('what is invisible', () => {
     expect(visible('a\ufe0f')).toBe('a‹VS16›');
   });
 
-  it('is gone from every text, and signs stay as they are', () => {
+  it('are removed from every text, and signs stay unchanged', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(0x2fff), { maxLength: 40 }), (all) => {
         const text = String.fromCodePoint(...all);
@@ -33,14 +33,14 @@ describe('what is invisible', () => {
     );
   });
 
-  it('leaves scripts of the world alone', () => {
+  it('do not change other scripts', () => {
     for (const text of ['日本語', 'שלום', 'مرحبا', 'नमस्ते', 'é', '<b>&amp;"\''])
       expect(visible(text)).toBe(text);
   });
 });
 
-describe('what is long', () => {
-  it('is cut by characters as people count them', () => {
+describe('long texts', () => {
+  it('are shortened by characters as people count them', () => {
     expect(short('abcdef', 4)).toBe('abcd…');
     expect(short('abcd', 4)).toBe('abcd');
     expect(short('e\u0301'.repeat(5), 4)).toBe(`${'e\u0301'.repeat(4)}…`);
@@ -49,12 +49,12 @@ describe('what is long', () => {
     expect(short('x'.repeat(10000)).length).toBe(25);
   });
 
-  it('is bounded whatever stands on one letter', () => {
+  it('are limited for any number of combining marks', () => {
     expect(short(`a${'\u0301'.repeat(10000)}`).length).toBeLessThan(40);
     expect(whole(`a${'\u0301'.repeat(1000)}`).length).toBeLessThan(40);
   });
 
-  it('is whole in the tip, within reason', () => {
+  it('are complete in a tooltip, up to a limit', () => {
     expect(whole('y'.repeat(1000))).toBe('y'.repeat(1000));
     expect(whole('y'.repeat(10000))).toBe(`${'y'.repeat(1200)}… (10,000 characters)`);
     expect(inCell(' a b ')).toBe('·a b·');
@@ -78,13 +78,13 @@ describe('sentences', () => {
 });
 
 describe('numbers', () => {
-  it('show what is there', () => {
+  it('have a sign, decimals or an exponent', () => {
     expect(
       [0, 0.12345, -0.5, 1e-7, NaN, Infinity, -Infinity, 123456, 2e9].map((x) => number(x)),
     ).toEqual(['0', '0.1235', '−0.5000', '1.00e−7', '–', '∞', '−∞', '123456.0', '2.00e9']);
   });
 
-  it('come with a bound that is never too small', () => {
+  it('have an error bound that is never too small', () => {
     expect(rounded(0.1234, 0.00041)).toBe('0.1234 ± 0.0005');
     expect(rounded(0.5, 0)).toBe('0.500000');
     expect(rounded(0.1, NaN)).toBe('0.100000');

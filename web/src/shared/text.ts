@@ -1,10 +1,10 @@
-// Tokens as people can read them: what is invisible gets a sign or a name, what is long is cut.
-// The result is plain text: it is only ever set as text, painted, or escaped.
+// Makes tokens readable: invisible characters get a sign or a name, long texts are shortened. The
+// results are plain text, never HTML.
 
-const SHORT = 24; // characters in a label
-const WHOLE = 1200; // characters in a tip
-const CELL = 160; // characters in a table
-const MARKS = 8; // code points that may stand on one another before the rest is cut
+const MAX_LABEL = 24; // characters
+const MAX_TOOLTIP = 1200; // characters
+const MAX_CELL = 160; // characters
+const MAX_CODE_POINTS = 8; // of one character with its combining marks
 
 const SIGNS: Record<string, string> = {
   ' ': '·',
@@ -56,15 +56,15 @@ const RIGHT_TO_LEFT = new RegExp(
   'u',
 );
 const PLAIN = /^[!-~]+$/;
-// what has no look of its own, or changes how others look
+// characters that are invisible or change how others look
 const HIDDEN = new RegExp(
   '[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zs}\\p{Zl}\\p{Zp}\\p{Noncharacter_Code_Point}\\p{Co}' +
     '\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u2065\\u3164\\uffa0\\ufe00-\\ufe0e\\ufff0-\\ufff8\\u{e0000}-\\u{e0fff}]' +
     '|(?<!\\p{Extended_Pictographic})\\ufe0f',
   'gu',
-); // what makes a sign an emoji may do so
+); // variation selector 16 is allowed after an emoji
 
-// Every character to be seen, however long it is.
+// Makes every character visible, without shortening.
 export function visible(text: string): string {
   if (PLAIN.test(text)) return text;
   if (text === '') return '‹empty›';
@@ -82,24 +82,24 @@ function sign(character: string): string {
   return `‹U+${code.toString(16).toUpperCase().padStart(4, '0')}›`;
 }
 
-// For a label: at most `limit` characters as a person counts them.
-export function short(text: string, limit = SHORT): string {
+// For a label: at most `limit` characters, as people count them.
+export function short(text: string, limit = MAX_LABEL): string {
   if (text.length <= limit && PLAIN.test(text)) return text;
-  // never a walk over 10,000 characters, and one more so that a cut is known
+  // looks only at the beginning of a long text, and at one more character to detect a cut
   const signs = visible(
     text
-      .slice(0, limit * MARKS + 1)
-      .replace(/[\ud800-\udbff]$/, (last) => (text.length > limit * MARKS + 1 ? '' : last)),
+      .slice(0, limit * MAX_CODE_POINTS + 1)
+      .replace(/[\ud800-\udbff]$/, (last) => (text.length > limit * MAX_CODE_POINTS + 1 ? '' : last)),
   );
   const all = graphemes(signs, limit + 1);
-  const cut = all.length > limit || text.length > limit * MARKS + 1;
+  const cut = all.length > limit || text.length > limit * MAX_CODE_POINTS + 1;
   return all.slice(0, limit).join('') + (cut ? '…' : '');
 }
 
-// For a tip: the whole token, within reason.
+// For a tooltip: the whole token, up to a limit.
 export function whole(text: string): string {
-  if (text.length <= WHOLE) return bounded(visible(text));
-  const begin = text.slice(0, WHOLE).replace(/[\ud800-\udbff]$/, '');
+  if (text.length <= MAX_TOOLTIP) return bounded(visible(text));
+  const begin = text.slice(0, MAX_TOOLTIP).replace(/[\ud800-\udbff]$/, '');
   return `${bounded(visible(begin))}… (${text.length.toLocaleString('en')} characters)`;
 }
 
@@ -117,13 +117,13 @@ function graphemes(text: string, limit: number): string[] {
   const pieces = segmenter ? segmenter.segment(text) : Array.from(text, (segment) => ({ segment }));
   for (const { segment } of pieces) {
     if (parts.length >= limit) break;
-    const points = segment.length > MARKS ? Array.from(segment) : null;
-    parts.push(points && points.length > MARKS ? points.slice(0, MARKS).join('') : segment);
+    const points = segment.length > MAX_CODE_POINTS ? Array.from(segment) : null;
+    parts.push(points && points.length > MAX_CODE_POINTS ? points.slice(0, MAX_CODE_POINTS).join('') : segment);
   }
   return parts;
 }
 
-// For a sentence around a token: its direction stays its own.
+// Isolates right-to-left text, so that it does not change the sentence around it.
 export function isolate(text: string): string {
   return rightToLeft(text) ? `\u2068${text}\u2069` : text;
 }
@@ -132,8 +132,8 @@ export function rightToLeft(text: string): boolean {
   return RIGHT_TO_LEFT.test(text);
 }
 
-// A token in a sentence.
-export function quoted(text: string, limit = SHORT): string {
+// A token in quotes, for a sentence.
+export function quoted(text: string, limit = MAX_LABEL): string {
   return `“${isolate(short(text, limit))}”`;
 }
 
@@ -141,27 +141,27 @@ export function matchesSearch(text: string, search: string): boolean {
   return search !== '' && text.toLowerCase().includes(search.toLowerCase());
 }
 
-// Four places behind the point, or powers of ten where those would show nothing.
-export function number(value: number, places = 4): string {
+// Four decimals, or an exponent if those would show only zeros.
+export function number(value: number, decimals = 4): string {
   if (Number.isNaN(value)) return '–';
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
   if (value === 0) return '0';
   const size = Math.abs(value);
   const text =
-    size < 10 ** -places / 2 || size >= 1e6
+    size < 10 ** -decimals / 2 || size >= 1e6
       ? size.toExponential(2)
       : size >= 1000
         ? size.toFixed(1)
-        : size.toFixed(places);
+        : size.toFixed(decimals);
   return (value < 0 ? '−' : '') + text.replace('e-', 'e−').replace('e+', 'e');
 }
 
-// A value and how far the truth can be from it.
+// A value and its maximal error.
 export function rounded(value: number, bound: number): string {
   if (!(bound > 0)) return number(value, 6);
-  const places = Math.max(3, Math.min(9, -Math.floor(Math.log10(bound))));
-  const up = Math.ceil(bound * 10 ** places - 1e-9) / 10 ** places; // a bound is never rounded down
-  return `${number(value, places)} ± ${number(up, places)}`;
+  const decimals = Math.max(3, Math.min(9, -Math.floor(Math.log10(bound))));
+  const up = Math.ceil(bound * 10 ** decimals - 1e-9) / 10 ** decimals; // never round an error bound down
+  return `${number(value, decimals)} ± ${number(up, decimals)}`;
 }
 
 export function percent(value: number): string {
@@ -173,10 +173,10 @@ export function count(size: number, word: string): string {
   return `${size.toLocaleString('en')} ${word}${size === 1 ? '' : 's'}`;
 }
 
-// For a cell of a table, where a space between words is a space.
+// For a cell of a table, in which spaces between words stay spaces.
 export function inCell(text: string): string {
   const bare =
-    text.length > CELL ? `${text.slice(0, CELL).replace(/[\ud800-\udbff]$/, '')}…` : text;
+    text.length > MAX_CELL ? `${text.slice(0, MAX_CELL).replace(/[\ud800-\udbff]$/, '')}…` : text;
   if (bare === '') return '';
   return bounded(
     bare

@@ -1,4 +1,4 @@
-// Colors, light and dark. Heads differ by color and dash, signs by hue and a minus.
+// Light and dark colors. Heads differ by color and dash, signs by hue and a minus.
 
 import { LEVELS, oklab, ramp, type Color } from './color';
 
@@ -6,7 +6,7 @@ export type Mode = 'light' | 'dark';
 
 export interface Theme {
   mode: Mode;
-  color: (name: string) => string; // "#rrggbb"; a color stays itself, what is unknown is ink
+  color: (name: string) => string; // "#rrggbb"; a color is returned unchanged, an unknown name gives the text color
   sequential: Uint8Array; // LEVELS colors, red green blue, for 0..1
   diverging: Uint8Array; // LEVELS colors for -1..1
 }
@@ -56,7 +56,7 @@ const HEADS: Record<Mode, string[]> = {
 
 const DASHES: number[][] = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
 
-// The first heads have full lines; a color that comes again has another dash.
+// The first heads have solid lines; a repeated color has another dash.
 export function headDash(head: number): number[] {
   return DASHES[Math.floor(head / HEADS.light.length) % DASHES.length];
 }
@@ -65,8 +65,8 @@ export function headColor(head: number): string {
   return `head${head % HEADS.light.length}`;
 }
 
-// Lightness goes one way, and blue to yellow is what red-green-blind eyes keep (as in cividis).
-// Nothing is the color of the page, so that an empty cell looks empty.
+// Lightness is monotonic, and blue to yellow is visible with red-green blindness (as in cividis). The
+// value 0 has the color of the page, so that an empty cell looks empty.
 const SEQUENTIAL: Record<Mode, Color[]> = {
   light: [
     oklab('#fcfcfa'),
@@ -86,7 +86,7 @@ const SEQUENTIAL: Record<Mode, Color[]> = {
   ],
 };
 
-// Orange below nothing, blue above.
+// Orange below 0, blue above.
 const DIVERGING: Record<Mode, Color[]> = {
   light: [
     oklab('#7a2b00'),
@@ -108,10 +108,10 @@ const DIVERGING: Record<Mode, Color[]> = {
   ],
 };
 
-const made = new Map<Mode, Theme>();
+const themes = new Map<Mode, Theme>();
 
 export function theme(mode: Mode): Theme {
-  const known = made.get(mode);
+  const known = themes.get(mode);
   if (known) return known;
   const fresh: Theme = {
     mode,
@@ -119,7 +119,7 @@ export function theme(mode: Mode): Theme {
     sequential: ramp(SEQUENTIAL[mode]),
     diverging: ramp(DIVERGING[mode]),
   };
-  made.set(mode, fresh);
+  themes.set(mode, fresh);
   return fresh;
 }
 
@@ -131,4 +131,4 @@ function resolve(mode: Mode, name: string): string {
   return /^#[0-9a-f]{6}$/i.test(name) ? name : NAMES[mode].ink;
 }
 
-export const EMPTY = LEVELS; // level of what is not a number
+export const EMPTY = LEVELS; // the level of NaN

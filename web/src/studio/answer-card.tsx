@@ -1,7 +1,7 @@
 // One answer: its confidence, other candidates, similar names, and the model's attention.
 
 import { useEffect, useState } from 'preact/hooks';
-import { plain } from '../report/prose';
+import { plainText } from '../report/text-format';
 import { request } from './api';
 import type { Thresholds } from './api-types';
 import type { AnsweredQuestion } from './ask-page';
@@ -31,14 +31,14 @@ export function AnswerCard({ answered, open, toggle, router }: Props) {
   return (
     <article class="answer" data-verdict={verdict}>
       <p class="dim question">
-        <bdi>{plain(question)}</bdi>
+        <bdi>{plainText(question)}</bdi>
       </p>
       <div class="said">
         <p class="saying">
-          <bdi>{plain(answer) || '(nothing)'}</bdi>
+          <bdi>{plainText(answer) || '(nothing)'}</bdi>
         </p>
         <span class="verdict" data-verdict={verdict} title={MEANING[verdict]}>
-          {plain(verdict)}
+          {plainText(verdict)}
         </span>
       </div>
       <div class="sure">
@@ -50,7 +50,7 @@ export function AnswerCard({ answered, open, toggle, router }: Props) {
       </div>
       {trained === false && (
         <p class="stranger small">
-          No training question contains <bdi>{plain(name ?? '')}</bdi>. If its training text does not
+          No training question contains <bdi>{plainText(name ?? '')}</bdi>. If its training text does not
           contain that name either, the answer is a guess, however confident: the audit below counts
           how many invented people the model calls known.
         </p>
@@ -62,7 +62,7 @@ export function AnswerCard({ answered, open, toggle, router }: Props) {
             <ul class="others">
               {alternatives.map((alternative, i) => (
                 <li key={i}>
-                  <bdi>{plain(alternative.answer) || '(nothing)'}</bdi>
+                  <bdi>{plainText(alternative.answer) || '(nothing)'}</bdi>
                   <FractionBar value={alternative.probability} />
                 </li>
               ))}
@@ -75,7 +75,7 @@ export function AnswerCard({ answered, open, toggle, router }: Props) {
             <ul class="others">
               {nearest.map(([name, similarity], i) => (
                 <li key={i}>
-                  <bdi>{plain(name)}</bdi>
+                  <bdi>{plainText(name)}</bdi>
                   <FractionBar value={similarity} />
                 </li>
               ))}

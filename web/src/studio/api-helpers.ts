@@ -1,6 +1,6 @@
 // Helpers for the server's responses: runs, jobs, and values that come from files.
 
-import { end, isRecord, list, readNumber } from '../report/plot';
+import { readOptionalNumber, isRecord, readList, readNumber } from '../report/plot-data';
 import type { JobResponse, RunSummary } from './api-types';
 
 // A run, or a deleted one that the address still names.
@@ -17,11 +17,11 @@ export function lastValue({ last }: Run, name: string): number | null {
 export const hasEnded = ({ state }: JobResponse): boolean => !['waiting', 'running'].includes(state);
 
 export function readRecords(raw: unknown): Record<string, unknown>[] {
-  return list(raw).filter(isRecord);
+  return readList(raw).filter(isRecord);
 }
 
 // A finite number, else null.
 export function readFinite(raw: unknown): number | null {
-  const value = end(raw);
+  const value = readOptionalNumber(raw);
   return value !== null && Number.isFinite(value) ? value : null;
 }

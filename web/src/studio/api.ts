@@ -1,6 +1,6 @@
 // Requests to the studio's server, typed by its OpenAPI description.
 
-import { isRecord } from '../report/plot';
+import { isRecord } from '../report/plot-data';
 import type { Api } from './api-types';
 import { readEvents } from './server-sent-events';
 

@@ -1,9 +1,9 @@
 // The frame of all pages: navigation, state of the connection, and the page.
 
 import { useEffect, useRef } from 'preact/hooks';
-import { ModeButton, useColors } from '../report/page';
-import { Guard } from '../shared/guard';
-import { useMode } from '../shared/mode';
+import { ColorModeButton, useColors } from '../report/page-frame';
+import { ErrorBoundary } from '../shared/error-boundary';
+import { useColorMode } from '../shared/color-mode';
 import { useClient } from './client';
 import { PagesContext } from './page-declaration';
 import { findPage, PAGES } from './pages';
@@ -11,7 +11,7 @@ import { useRouter } from './router';
 import { linkTo } from './route-format';
 
 export function App({ root }: { root: HTMLElement }) {
-  const [mode, nextMode] = useMode({ root, notebook: false });
+  const [mode, nextMode] = useColorMode({ root, notebook: false });
   useColors(mode.now);
   const router = useRouter();
   const { name: page, title, Component } = findPage(router.route.page);
@@ -35,13 +35,13 @@ export function App({ root }: { root: HTMLElement }) {
         </a>
         <Navigation page={page} />
         <ConnectionLabel />
-        <ModeButton chosen={mode.chosen} next={nextMode} />
+        <ColorModeButton chosen={mode.chosen} next={nextMode} />
       </header>
       <LostConnection />
       <main ref={main} tabIndex={-1} aria-label={title}>
-        <Guard what={page}>
+        <ErrorBoundary what={page}>
           <Component key={page} router={router} />
-        </Guard>
+        </ErrorBoundary>
       </main>
     </PagesContext.Provider>
   );

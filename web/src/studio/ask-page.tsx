@@ -1,7 +1,7 @@
 // Ask: questions to a run that was trained on facts, and the confidence of its answers.
 
 import { useEffect, useState } from 'preact/hooks';
-import { plain } from '../report/prose';
+import { plainText } from '../report/text-format';
 import { request } from './api';
 import type { AnswerResponse, Thresholds } from './api-types';
 import { AnswerCard } from './answer-card';
@@ -92,7 +92,7 @@ function Questions({ run, router }: { run: string; router: Router }) {
             rows={Math.min(8, Math.max(2, text.split('\n').length))}
             value={text}
             spellcheck={false}
-            placeholder={examples[0] ? plain(examples[0]) : 'Where was … born?'}
+            placeholder={examples[0] ? plainText(examples[0]) : 'Where was … born?'}
             onInput={(event) => setText(event.currentTarget.value)}
             onKeyDown={(event) => {
               if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
@@ -123,7 +123,7 @@ function Questions({ run, router }: { run: string; router: Router }) {
         <p class="chips" aria-label="Questions to try">
           {examples.map((question) => (
             <button key={question} type="button" class="plainly" disabled={work.busy} onClick={() => send([question])}>
-              <bdi>{plain(question)}</bdi>
+              <bdi>{plainText(question)}</bdi>
             </button>
           ))}
         </p>

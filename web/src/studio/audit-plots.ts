@@ -1,6 +1,6 @@
 // Turns the JSON of an audit into tiles and figures.
 
-import { end, isRecord, list, readNumber, text, type Bar, type Plot } from '../report/plot';
+import { readOptionalNumber, isRecord, readList, readNumber, readText, type Bar, type Plot } from '../report/plot-data';
 import { readFinite, readRecords } from './api-helpers';
 import { formatPercent } from './format';
 
@@ -43,15 +43,15 @@ function auditTiles(audit: Raw): Tile[] {
     const number = readFinite(value);
     return number === null ? [] : [{ name, value: formatPercent(number), note }];
   };
-  const [low, high] = list(audit.interval).map(readFinite);
+  const [low, high] = readList(audit.interval).map(readFinite);
   const baseline = isRecord(audit.baseline) ? audit.baseline : {};
   const madeUp = isRecord(audit.made_up) ? audit.made_up : {};
   const known = isRecord(audit.verdicts) && isRecord(audit.verdicts.known) ? audit.verdicts.known : {};
   const area = readFinite(audit.roc_area);
   return [
-    { name: 'Questions', value: (readFinite(audit.pairs) ?? 0).toLocaleString('en'), note: text(audit.asked) },
+    { name: 'Questions', value: (readFinite(audit.pairs) ?? 0).toLocaleString('en'), note: readText(audit.asked) },
     ...fraction('Right', audit.accuracy, low == null ? '' : `${formatPercent(low)} to ${formatPercent(high)}`),
-    ...fraction('Always the same answer', baseline.accuracy, text(baseline.answer)),
+    ...fraction('Always the same answer', baseline.accuracy, readText(baseline.answer)),
     ...fraction('Right if “known”', known.accuracy, `${readFinite(known.count) ?? 0} answers`),
     ...(area === null
       ? []
@@ -78,14 +78,14 @@ function calibration({ reliability }: Raw): AuditFigure[] {
 }
 
 function coverage({ risk_coverage: curve, precision95 }: Raw): AuditFigure[] {
-  const points = list(curve).map((pair) => {
-    const [, answered, right] = list(pair);
+  const points = readList(curve).map((pair) => {
+    const [, answered, right] = readList(pair);
     return point(readNumber(answered), readNumber(right));
   });
   if (!points.length) return [];
   const best = isRecord(precision95) ? precision95 : null;
   const marks = best
-    ? [{ label: '95 of 100 right', x: end(best.coverage), y: end(best.precision) }]
+    ? [{ label: '95 of 100 right', x: readOptionalNumber(best.coverage), y: readOptionalNumber(best.precision) }]
     : [];
   const x = 'fraction of questions answered';
   const series = [{ name: 'most confident first', points }];
@@ -108,11 +108,11 @@ function verdicts({ verdicts: all }: Raw): AuditFigure[] {
 }
 
 function frequentAnswers({ histogram }: Raw): AuditFigure[] {
-  const values = list(histogram)
+  const values = readList(histogram)
     .slice(0, MAX_ROWS)
     .map((pair): Bar => {
-      const [name, count] = list(pair);
-      return { name: text(name) || '(nothing)', value: readNumber(count), low: null, high: null };
+      const [name, count] = readList(pair);
+      return { name: readText(name) || '(nothing)', value: readNumber(count), low: null, high: null };
     });
   if (!values.length) return [];
   const plot: Plot = { kind: 'bars', y: 'answers', values, marks: [], literal: true };
@@ -122,9 +122,9 @@ function frequentAnswers({ histogram }: Raw): AuditFigure[] {
 
 function nameGroups({ origins: groups, accuracy }: Raw): AuditFigure[] {
   const values = readRecords(groups).map((group): Bar => {
-    const [low, high] = list(group.interval);
-    const name = list(group.examples).map(text).slice(0, 2).join(', ') || text(group.label);
-    return { name, value: readNumber(group.accuracy), low: end(low), high: end(high) };
+    const [low, high] = readList(group.interval);
+    const name = readList(group.examples).map(readText).slice(0, 2).join(', ') || readText(group.label);
+    return { name, value: readNumber(group.accuracy), low: readOptionalNumber(low), high: readOptionalNumber(high) };
   });
   if (!values.length) return [];
   const overall = readFinite(accuracy);
@@ -138,9 +138,9 @@ function confidentMistakes({ answers }: Raw): AuditContent['mistakes'] {
   return readRecords(answers)
     .filter((answer) => answer.correct === false)
     .map((answer) => ({
-      question: text(answer.question),
-      answer: text(answer.answer),
-      gold: text(answer.gold),
+      question: readText(answer.question),
+      answer: readText(answer.answer),
+      gold: readText(answer.gold),
       confidence: readNumber(answer.confidence),
     }))
     .sort((one, other) => other.confidence - one.confidence)

@@ -2,8 +2,8 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
-import { plain } from '../report/prose';
-import { AS_GIVEN, type Shown } from '../report/shown';
+import { plainText } from '../report/text-format';
+import { DEFAULT_FIGURE_OPTIONS, type FigureOptions } from '../report/figure-options';
 import { request, RequestError, errorMessage } from './api';
 import { readAudit, separateAnswers, type AuditContent, type AuditFigure } from './audit-plots';
 import { useClient, useRemembered } from './client';
@@ -51,7 +51,7 @@ function AuditSection({ run, task }: { run: string; task: string }) {
           </p>
           <JobBar name={name} label="Audit it now" start={() => start()} />
           <p class="dim small">Or in a terminal:</p>
-          <Command words={`attnlab ${plain(task)} audit`} path={run} />
+          <Command words={`attnlab ${plainText(task)} audit`} path={run} />
         </>
       )}
       {audit && 'page' in audit && <AuditResults page={audit.page} />}
@@ -120,7 +120,7 @@ function AuditResults({ page }: { page: AuditContent }) {
           <div key={name}>
             <dt>{name}</dt>
             <dd class="value number">{value}</dd>
-            {note && <dd class="dim small">{plain(note)}</dd>}
+            {note && <dd class="dim small">{plainText(note)}</dd>}
           </div>
         ))}
       </dl>
@@ -135,7 +135,7 @@ function AuditResults({ page }: { page: AuditContent }) {
 }
 
 function AuditPlot({ figure }: { figure: AuditFigure }) {
-  const [shown, setShown] = useState<Shown>(AS_GIVEN);
+  const [shown, setShown] = useState<FigureOptions>(DEFAULT_FIGURE_OPTIONS);
   return (
     <div>
       <Figure plot={figure.plot} title={figure.title} shown={shown} change={setShown} />
@@ -164,7 +164,7 @@ function Mistakes({ mistakes }: { mistakes: AuditContent['mistakes'] }) {
             <tr key={i}>
               {[mistake.question, mistake.answer, mistake.gold].map((text, j) => (
                 <td key={j}>
-                  <bdi>{plain(text)}</bdi>
+                  <bdi>{plainText(text)}</bdi>
                 </td>
               ))}
               <td>

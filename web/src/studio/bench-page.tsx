@@ -3,10 +3,10 @@
 import { useEffect, useState } from 'preact/hooks';
 import baseCss from '../report/base.css?inline';
 import { App, checkReport } from '../report/app';
-import { plain } from '../report/prose';
+import { plainText } from '../report/text-format';
 import reportCss from '../report/report.css?inline';
 import type { Report } from '../report/report-types';
-import { Guard } from '../shared/guard';
+import { ErrorBoundary } from '../shared/error-boundary';
 import { request, errorMessage } from './api';
 import type { BenchFile, BenchFilesResponse, BenchRequest } from './api-types';
 import { useClient } from './client';
@@ -60,7 +60,7 @@ function BenchPage({ router }: { router: Router }) {
             <select value={file} onChange={(event) => router.set({ file: [event.currentTarget.value] }, '')}>
               {files.map((entry) => (
                 <option key={entry.file} value={entry.file} selected={entry.file === file}>
-                  {plain(`${entry.file} (${[...entry.sections, formatAge(entry.time)].join(', ')})`)}
+                  {plainText(`${entry.file} (${[...entry.sections, formatAge(entry.time)].join(', ')})`)}
                 </option>
               ))}
             </select>
@@ -125,12 +125,12 @@ function ReportView({ file, router }: { file: string; router: Router }) {
   if (failure) return <Failure text={failure} />;
   if (!report) return <BusyMessage text="Reading the report…" />;
   return (
-    <Guard what={report}>
+    <ErrorBoundary what={report}>
       <ShadowRootHost
         css={CSS}
         address={innerAddress(router.route.page)}
         show={(root) => <App report={report} root={root} />}
       />
-    </Guard>
+    </ErrorBoundary>
   );
 }

@@ -5,7 +5,7 @@ import type { Capture } from '../look/capture';
 import lookCss from '../look/look.css?inline';
 import { openFile } from '../look/open-capture';
 import { App as Look } from '../look/ui/app';
-import { Guard } from '../shared/guard';
+import { ErrorBoundary } from '../shared/error-boundary';
 import { send, errorMessage } from './api';
 import { ShadowRootHost } from './shadow-root';
 import { BusyMessage, Failure } from './components';
@@ -29,13 +29,13 @@ export function CaptureViewer({ capture, router }: { capture: string; router: Ro
   if (failure) return <Failure text={failure} />;
   if (!opened) return <BusyMessage text="Opening the capture…" />;
   return (
-    <Guard what={opened}>
+    <ErrorBoundary what={opened}>
       <ShadowRootHost
         key={capture}
         css={lookCss}
         address={innerAddress(router.route.page)}
         show={(root) => <Look capture={opened} host={{ root, notebook: false, id: 'look' }} />}
       />
-    </Guard>
+    </ErrorBoundary>
   );
 }

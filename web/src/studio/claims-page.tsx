@@ -6,7 +6,7 @@ import baseCss from '../report/base.css?inline';
 import { App } from '../report/claims/app';
 import claimsCss from '../report/claims/claims.css?inline';
 import type { Ledger } from '../report/claims/ledger';
-import { Guard } from '../shared/guard';
+import { ErrorBoundary } from '../shared/error-boundary';
 import { request, errorMessage } from './api';
 import { useClient } from './client';
 import { ShadowRootHost } from './shadow-root';
@@ -65,7 +65,7 @@ function ClaimsPage({ router }: { router: Router }) {
         <span class="dim small">Runs the claims that the filters below show.</span>
         <Failure text={failure} />
       </div>
-      <Guard what={ledger}>
+      <ErrorBoundary what={ledger}>
         <ShadowRootHost
           css={CSS}
           address={innerAddress(router.route.page)}
@@ -77,7 +77,7 @@ function ClaimsPage({ router }: { router: Router }) {
             />
           )}
         />
-      </Guard>
+      </ErrorBoundary>
     </>
   );
 }

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { plain } from '../report/prose';
+import { plainText } from '../report/text-format';
 import { errorMessage } from './api';
 import { useClient, useRemembered } from './client';
 import { formatPercent, quoteForShell } from './format';
@@ -12,7 +12,7 @@ import type { Router } from './router';
 export function Failure({ text }: { text: string }) {
   return text ? (
     <p class="message warn" role="alert">
-      {plain(text)}
+      {plainText(text)}
     </p>
   ) : null;
 }
@@ -23,7 +23,7 @@ export function Command({ words, path = '' }: { words: string; path?: string }) 
   const [copied, setCopied] = useState(false);
   if (!info) return null; // the runs folder is not known yet
   const fullPath = [info.runs_folder, path].filter(Boolean).join('/');
-  const text = `${words} ${quoteForShell(plain(fullPath))}`;
+  const text = `${words} ${quoteForShell(plainText(fullPath))}`;
   const copy = (): void => {
     void navigator.clipboard?.writeText(text).then(
       () => setCopied(true),
@@ -59,8 +59,8 @@ export function Examples({ can }: { can?: string[] }) {
         ({ name, example }) =>
           example && (
             <div key={name}>
-              <p>{plain(example.sentence)}</p>
-              <Command words={plain(example.command)} path={example.folder} />
+              <p>{plainText(example.sentence)}</p>
+              <Command words={plainText(example.command)} path={example.folder} />
             </div>
           ),
       )}
@@ -124,7 +124,7 @@ export function RunPicker({ can, router, none, children }: PickerProps) {
         >
           {!suitable && (
             <option value={selected} selected>
-              {plain(selected)}
+              {plainText(selected)}
             </option>
           )}
           {runs.map((run) => (
@@ -145,7 +145,7 @@ export function RunPicker({ can, router, none, children }: PickerProps) {
 
 export function runTitle(run: Run): string {
   const more = [run.attention, run.state === 'training' ? 'training' : ''].filter(Boolean);
-  return plain(`${run.id === '.' ? run.name : run.id}${more.length ? ` (${more.join(', ')})` : ''}`);
+  return plainText(`${run.id === '.' ? run.name : run.id}${more.length ? ` (${more.join(', ')})` : ''}`);
 }
 
 // A fraction as a bar with its number; marks are thresholds on it.

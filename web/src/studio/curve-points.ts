@@ -1,6 +1,6 @@
 // The points of a curve: smoothed, and thinned so that every peak stays visible.
 
-import type { Point } from '../report/plot';
+import type { Point } from '../report/plot-data';
 import type { Axis, MetricColumns } from './metrics';
 
 type Pair = [number, number];

@@ -2,8 +2,8 @@
 
 import { useMemo } from 'preact/hooks';
 import { Figure } from '../report/figure';
-import type { Lines } from '../report/plot';
-import { AS_GIVEN, parseShown, printShown, type Shown } from '../report/shown';
+import type { Lines } from '../report/plot-data';
+import { DEFAULT_FIGURE_OPTIONS, parseFigureOptions, printFigureOptions, type FigureOptions } from '../report/figure-options';
 import { useClient } from './client';
 import { AXES, metricNames, type Axis, type MetricColumns as Columns } from './metrics';
 import { BusyMessage } from './components';
@@ -26,11 +26,11 @@ export function Curves({ selected, router }: { selected: Run[]; router: Router }
   const columns = selected.map((run) => client.metrics.of(run.id));
   const names = metricNames(columns);
   const figures = parseFigures(router.route.fields.figure ?? []);
-  const change = (name: string, shown: Shown): void => {
+  const change = (name: string, shown: FigureOptions): void => {
     // a run that is hidden in one figure is hidden in all
     const all = new Map([...figures].map(([metric, old]) => [metric, { ...old, hidden: [] }]));
     all.set(name, { ...shown, hidden: [] });
-    const changed = [...all].map(([metric, options]) => [metric, printShown(options)]).filter(([, text]) => text);
+    const changed = [...all].map(([metric, options]) => [metric, printFigureOptions(options)]).filter(([, text]) => text);
     router.set({
       figure: changed.map(([metric, text]) => `${text} ${metric}`),
       hide: shown.hidden.map((index) => selected[index]?.id ?? ''),
@@ -43,7 +43,7 @@ export function Curves({ selected, router }: { selected: Run[]; router: Router }
       key={name}
       {...{ name, selected, columns, axis, smoothing }}
       version={client.version}
-      shown={{ ...(figures.get(name) ?? AS_GIVEN), hidden }}
+      shown={{ ...(figures.get(name) ?? DEFAULT_FIGURE_OPTIONS), hidden }}
       change={(shown) => change(name, shown)}
     />
   );
@@ -72,11 +72,11 @@ export function Curves({ selected, router }: { selected: Run[]; router: Router }
 }
 
 // Parses fields of the address such as "yl.t loss".
-function parseFigures(texts: string[]): Map<string, Shown> {
+function parseFigures(texts: string[]): Map<string, FigureOptions> {
   return new Map(
     texts.map((text) => {
       const space = text.indexOf(' ');
-      return [text.slice(space + 1), parseShown(text.slice(0, space))];
+      return [text.slice(space + 1), parseFigureOptions(text.slice(0, space))];
     }),
   );
 }
@@ -133,8 +133,8 @@ interface MetricFigureProps {
   axis: Axis;
   smoothing: number;
   version: number;
-  shown: Shown;
-  change: (shown: Shown) => void;
+  shown: FigureOptions;
+  change: (shown: FigureOptions) => void;
 }
 
 function MetricFigure({ name, selected, columns, axis, smoothing, version, shown, change }: MetricFigureProps) {

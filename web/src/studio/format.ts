@@ -1,6 +1,6 @@
 // Formats sizes, times and counts in few characters.
 
-import { short } from '../report/numbers';
+import { formatShort } from '../report/number-format';
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
@@ -41,7 +41,7 @@ export function formatCount(value: number | null): string {
 
 // A metric: NaN is shown as such, and a missing value as a dash.
 export function formatMetric(value: number | null): string {
-  return value !== null && Number.isNaN(value) ? 'NaN' : short(value);
+  return value !== null && Number.isNaN(value) ? 'NaN' : formatShort(value);
 }
 
 // Quotes a text as one word for the shell.

@@ -1,7 +1,7 @@
 // The generated texts. The Tab key goes from text to text, arrow keys from word to word.
 
-import { short } from '../report/numbers';
-import { plain } from '../report/prose';
+import { formatShort } from '../report/number-format';
+import { plainText } from '../report/text-format';
 import { formatPercent } from './format';
 import type { SelectedWord } from './source-text';
 import { strongestSources } from './word-sources';
@@ -69,7 +69,7 @@ function GenerationView({ index, generation, source, busy, selected, select }: G
         tabIndex={words ? 0 : undefined}
         role={words ? 'application' : undefined}
         aria-roledescription="generated text"
-        aria-label={words ? `Text ${index + 1}: ${plain(generation.text)} Arrow keys go from word to word.` : undefined}
+        aria-label={words ? `Text ${index + 1}: ${plainText(generation.text)} Arrow keys go from word to word.` : undefined}
         onKeyDown={press}
         onPointerLeave={(event) => event.pointerType === 'mouse' && select(null)}
       >
@@ -84,13 +84,13 @@ function GenerationView({ index, generation, source, busy, selected, select }: G
                 <WordText text={word.text} />
               </span>
             ))
-          : plain(generation.text)}
+          : plainText(generation.text)}
         {!words && busy && <span class="caret" aria-hidden="true" />}
       </p>
       <p class="dim small number traced" aria-live="polite">
         {sources.length > 0 && on !== null && words
-          ? `${plain(words[on].text.trim())} from ${plain(sources.join(', '))}${describeCopied(words[on])}`
-          : generation.logProbability !== null && `log-probability ${short(generation.logProbability)}`}
+          ? `${plainText(words[on].text.trim())} from ${plainText(sources.join(', '))}${describeCopied(words[on])}`
+          : generation.logProbability !== null && `log-probability ${formatShort(generation.logProbability)}`}
       </p>
     </li>
   );
@@ -105,8 +105,8 @@ function WordText({ text }: { text: string }) {
   const body = text.trimStart();
   return (
     <>
-      {plain(text.slice(0, text.length - body.length))}
-      <b>{plain(body)}</b>
+      {plainText(text.slice(0, text.length - body.length))}
+      <b>{plainText(body)}</b>
     </>
   );
 }

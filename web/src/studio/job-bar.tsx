@@ -1,6 +1,6 @@
 // A button that starts a job, and its progress.
 
-import { plain } from '../report/prose';
+import { plainText } from '../report/text-format';
 import { useClient } from './client';
 import { Failure } from './components';
 
@@ -29,7 +29,7 @@ export function JobBar({ name, label, start, disabled, quiet }: Props) {
           <progress max={1} value={job?.total ? job.done / job.total : undefined} aria-label={label} />
           <span role="status" class="small">
             {job?.total ? `${job.done} of ${job.total}` : 'running'}
-            {job?.message && `: ${plain(job.message)}`}
+            {job?.message && `: ${plainText(job.message)}`}
           </span>
           <button type="button" class="plainly" onClick={() => void jobs.cancel(name)}>
             Cancel

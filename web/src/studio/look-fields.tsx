@@ -28,7 +28,7 @@ export function ModelSelect({ choices, value, change }: SelectProps) {
 export function CompareSelect({ choices, value, change, texts }: SelectProps & { texts: boolean }) {
   return (
     <label class="field">
-      <span>CompareSelect with</span>
+      <span>Compare with</span>
       <select value={value} onChange={(event) => change(event.currentTarget.value)}>
         {(
           [

@@ -1,7 +1,7 @@
 // Look: a text or an image, a model, and every view of what it attends to.
 
 import { useEffect } from 'preact/hooks';
-import { plain } from '../report/prose';
+import { plainText } from '../report/text-format';
 import { request } from './api';
 import type { LookResponse } from './api-types';
 import { useClient, useRemembered } from './client';
@@ -28,7 +28,7 @@ function LookPage({ router }: { router: Router }) {
   const choices: ModelChoice[] = [
     ...info.models.map(({ id, name }) => ({
       key: `model:${id}`,
-      title: plain(name || id),
+      title: plainText(name || id),
       readsImages: false, // unknown before the model is loaded
     })),
     ...runs.map((run) => ({

@@ -3,11 +3,11 @@
 import '../report/base.css';
 import './studio.css';
 import './pages.css';
-import { start } from '../report/page';
+import { startPage } from '../report/page-frame';
 import { App } from './app';
 import { Client, StudioContext } from './client';
 
-start((root) => {
+startPage((root) => {
   const client = new Client();
   client.start();
   return (

@@ -1,7 +1,7 @@
 // Collects rows of metrics.jsonl without gaps and repetitions. Stores columns, because a long run
 // has a million rows.
 
-import { isRecord, readNumber } from '../report/plot';
+import { isRecord, readNumber } from '../report/plot-data';
 import type { MetricsResponse } from './api-types';
 
 export const AXES = ['step', 'seconds', 'tokens'] as const;

@@ -1,7 +1,7 @@
 // The address as state: links change it, and each page changes its own fields.
 
 import { useEffect, useState } from 'preact/hooks';
-import { replaceFragment, type Address } from '../shared/home';
+import { replaceFragment, type Address } from '../shared/page-address';
 import { linkTo, parseRoute, printRoute, type Fields, type Route } from './route-format';
 
 export interface Router {

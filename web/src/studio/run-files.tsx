@@ -1,7 +1,7 @@
 // The files and checkpoints of the selected runs.
 
 import { useEffect, useState } from 'preact/hooks';
-import { plain } from '../report/prose';
+import { plainText } from '../report/text-format';
 import { request, errorMessage } from './api';
 import type { RunResponse } from './api-types';
 import { formatAge, formatBytes, formatCount } from './format';
@@ -45,7 +45,7 @@ function RunFiles({ run, several }: { run: Run; several: boolean }) {
   if (failure) return <Failure text={failure} />;
   if (!details) return <BusyMessage text="Reading the folder…" />;
   return (
-    <section aria-label={plain(run.name)}>
+    <section aria-label={plainText(run.name)}>
       {several && (
         <h3>
           <RunName run={run} />
@@ -98,7 +98,7 @@ function FileTable({ title, none, header, rows }: FileTableProps) {
             <tr key={row[0]}>
               {row.map((value, i) => (
                 <td key={i} class={i ? 'number' : ''}>
-                  <bdi>{plain(value)}</bdi>
+                  <bdi>{plainText(value)}</bdi>
                 </td>
               ))}
             </tr>

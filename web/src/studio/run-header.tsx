@@ -1,8 +1,8 @@
 // The header of the selected runs: their facts, and links to pages that use them.
 
 import { useContext } from 'preact/hooks';
-import { colorOf } from '../report/paint';
-import { plain } from '../report/prose';
+import { seriesColor } from '../report/plot-colors';
+import { plainText } from '../report/text-format';
 import { formatAge, formatCount, formatMetric } from './format';
 import { Failure } from './components';
 import { PagesContext } from './page-declaration';
@@ -23,7 +23,7 @@ function OneRun({ run }: { run: Run }) {
       {run.state === 'gone' && <Failure text="This run no longer exists: it was deleted or renamed." />}
       {run.problem && <Failure text={`This folder cannot be read as a run: ${run.problem}`} />}
       <p class="dim">
-        {plain(
+        {plainText(
           [
             run.task,
             run.attention,
@@ -77,7 +77,7 @@ function SeveralRuns({ selected }: { selected: Run[] }) {
               </th>
               {measures.map((name) => (
                 <th key={name} scope="col" class="number">
-                  {plain(name)}
+                  {plainText(name)}
                 </th>
               ))}
             </tr>
@@ -86,7 +86,7 @@ function SeveralRuns({ selected }: { selected: Run[] }) {
             {selected.map((run, i) => (
               <tr key={run.id}>
                 <th scope="row">
-                  <i class="swatch" style={{ background: colorOf(i) }} aria-hidden="true" />
+                  <i class="swatch" style={{ background: seriesColor(i) }} aria-hidden="true" />
                   <RunName run={run} />
                 </th>
                 <td>

@@ -1,8 +1,8 @@
 // The list of runs, with search, order and a checkbox for each run.
 
 import { useEffect, useRef } from 'preact/hooks';
-import { colorOf } from '../report/paint';
-import { plain } from '../report/prose';
+import { seriesColor } from '../report/plot-colors';
+import { plainText } from '../report/text-format';
 import { formatAge, formatCount, formatMetric } from './format';
 import { searchRuns, sortRuns, ORDERS, type Order } from './run-list-data';
 import { linkTo } from './route-format';
@@ -92,11 +92,11 @@ function Row({ run, ids, select, keep }: RowProps) {
     <li class={on ? 'run on' : 'run'} data-run={run.id}>
       <input
         type="checkbox"
-        aria-label={`Compare ${plain(run.name)}`}
+        aria-label={`Compare ${plainText(run.name)}`}
         title={on ? 'Remove from the comparison' : 'Add to the comparison'}
         checked={on}
         disabled={!on && ids.length >= MAX_SELECTED}
-        style={on ? { accentColor: colorOf(index) } : undefined}
+        style={on ? { accentColor: seriesColor(index) } : undefined}
         onChange={toggle}
       />
       <div>
@@ -122,17 +122,17 @@ export function RunName({ run }: { run: Run }) {
   const start = run.id.lastIndexOf('/') + 1;
   return (
     <bdi>
-      {start > 0 && <span class="folder">{plain(run.id.slice(0, start))}</span>}
-      {plain(run.name)}
+      {start > 0 && <span class="folder">{plainText(run.id.slice(0, start))}</span>}
+      {plainText(run.name)}
     </bdi>
   );
 }
 
 function describeRun(run: Run): string {
   if (run.state === 'gone') return 'This run no longer exists.';
-  if (run.state === 'broken') return plain(`cannot be read: ${run.problem || 'broken'}`);
+  if (run.state === 'broken') return plainText(`cannot be read: ${run.problem || 'broken'}`);
   const size = run.parameters === null ? '' : `${formatCount(run.parameters)} parameters`;
-  return plain([run.task, run.attention, size].filter(Boolean).join(' · '));
+  return plainText([run.task, run.attention, size].filter(Boolean).join(' · '));
 }
 
 export function RunStateLabel({ run }: { run: Run }) {
@@ -151,7 +151,7 @@ export function RunProgress({ run }: { run: Run }) {
   return (
     <div class="small">
       {progress !== null && (run.state === 'training' || run.state === 'stopped') && (
-        <progress max={1} value={progress} aria-label={`RunProgress of ${plain(run.name)}`} />
+        <progress max={1} value={progress} aria-label={`Progress of ${plainText(run.name)}`} />
       )}
       <span class="facts">
         <RunStateLabel run={run} />
@@ -163,7 +163,7 @@ export function RunProgress({ run }: { run: Run }) {
         )}
         {main && (
           <span class="number">
-            {plain(main[0])} {formatMetric(main[1])}
+            {plainText(main[0])} {formatMetric(main[1])}
           </span>
         )}
         {diverged && main?.[0] !== 'loss' && <span class="number warn">loss {formatMetric(loss)}</span>}

@@ -1,7 +1,7 @@
 // All settings of one run, or the settings in which several runs differ.
 
 import { useEffect, useState } from 'preact/hooks';
-import { plain } from '../report/prose';
+import { plainText } from '../report/text-format';
 import { request, errorMessage } from './api';
 import type { DiffResponse } from './api-types';
 import { groupSettings, type SettingsGroup } from './settings-diff';
@@ -75,16 +75,16 @@ function DiffTable({ selected, groups }: { selected: Run[]; groups: SettingsGrou
             {group.name && (
               <tr>
                 <th scope="rowgroup" colSpan={selected.length + 1} class="group-name">
-                  {plain(group.name)}
+                  {plainText(group.name)}
                 </th>
               </tr>
             )}
             {group.rows.map((row) => (
               <tr key={row.name}>
-                <th scope="row">{plain(row.name)}</th>
+                <th scope="row">{plainText(row.name)}</th>
                 {row.values.map((value, i) => (
                   <td key={i} class={row.differs[i] ? 'other' : ''}>
-                    <bdi>{plain(value)}</bdi>
+                    <bdi>{plainText(value)}</bdi>
                   </td>
                 ))}
               </tr>

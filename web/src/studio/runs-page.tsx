@@ -3,7 +3,7 @@
 import { useEffect } from 'preact/hooks';
 import { useClient, useRemembered } from './client';
 import { Curves } from './curves';
-import { plain } from '../report/prose';
+import { plainText } from '../report/text-format';
 import type { Page } from './page-declaration';
 import { BusyMessage, EmptyPage, Examples, Failure } from './components';
 import type { Run } from './api-helpers';
@@ -111,7 +111,7 @@ function NoRuns({ folder }: { folder: string }) {
   return (
     <EmptyPage title="No runs yet">
       <p>
-        There are no runs in {folder ? <code>{plain(folder)}</code> : 'the runs folder of this studio'}.
+        There are no runs in {folder ? <code>{plainText(folder)}</code> : 'the runs folder of this studio'}.
         Train one, and it appears here during training:
       </p>
       <Examples />

@@ -2,8 +2,8 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
-import { plain } from '../report/prose';
-import { AS_GIVEN, type Shown } from '../report/shown';
+import { plainText } from '../report/text-format';
+import { DEFAULT_FIGURE_OPTIONS, type FigureOptions } from '../report/figure-options';
 import { request } from './api';
 import type { SeeResponse } from './api-types';
 import { useClient, useRemembered } from './client';
@@ -98,7 +98,7 @@ function ClassifyForm({ run, router }: { run: string; router: Router }) {
 }
 
 function Prediction({ result }: { result: SeeResponse }) {
-  const [shown, setShown] = useState<Shown>(AS_GIVEN);
+  const [shown, setShown] = useState<FigureOptions>(DEFAULT_FIGURE_OPTIONS);
   const best = result.probabilities.find(({ label }) => label === result.label) ?? result.probabilities[0];
   const values = result.probabilities
     .slice(0, MAX_BARS)
@@ -106,7 +106,7 @@ function Prediction({ result }: { result: SeeResponse }) {
   return (
     <>
       <p class="saying" role="status">
-        <bdi>{plain(result.label)}</bdi>
+        <bdi>{plainText(result.label)}</bdi>
         {best && <span class="dim"> {formatPercent(best.probability)}</span>}
       </p>
       <div class="prediction">

@@ -3,7 +3,7 @@
 
 import { render, type ComponentChild } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { Home, type Address } from '../shared/home';
+import { PageContext, type Address } from '../shared/page-address';
 
 const sheets = new Map<string, CSSStyleSheet>();
 const FRAME = ':host { display: block; overflow-wrap: normal; } .attnlab { min-height: 0; }';
@@ -38,7 +38,7 @@ export function ShadowRootHost({ css, address, show }: Props) {
   }, []);
   useLayoutEffect(() => {
     if (root)
-      render(<Home.Provider value={{ alone: false, address }}>{show(root)}</Home.Provider>, root);
+      render(<PageContext.Provider value={{ alone: false, address }}>{show(root)}</PageContext.Provider>, root);
   });
   return <div ref={host} class="isolated" />;
 }

@@ -1,7 +1,7 @@
 // The input text, with marks on the sources of the selected word.
 
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { plain } from '../report/prose';
+import { plainText } from '../report/text-format';
 import { shadeText } from './word-sources';
 import type { GeneratedWord } from './api-types';
 
@@ -61,5 +61,5 @@ export function SourceText({ text, cutAt, selected, edit }: Props) {
 
 // Shows hidden characters and keeps line breaks.
 function visibleText(text: string): string {
-  return text.split('\n').map(plain).join('\n');
+  return text.split('\n').map(plainText).join('\n');
 }

@@ -9,8 +9,8 @@ import {
   formatFragment,
   type Choices,
 } from '../choices';
-import { measurer } from '../../shared/fonts';
-import { Home, useAddress } from '../../shared/home';
+import { createMeasure } from '../../shared/text-width';
+import { PageContext, useAddressState } from '../../shared/page-address';
 import { zoomAt } from '../navigation';
 import { theme as themeOf } from '../../shared/theme';
 import type { Drawing, Frame, Target, View } from '../view';
@@ -18,12 +18,12 @@ import { VIEWS } from '../views/index';
 import { usePrefetch } from './prefetch';
 import { Badges } from './badges';
 import { Controls } from './controls';
-import { Guard } from '../../shared/guard';
+import { ErrorBoundary } from '../../shared/error-boundary';
 import { Help } from './help';
 import { useLoaded, useSize } from './hooks';
 import { listenForKeys } from './global-keys';
 import { usePrintCanvas } from './print-canvas';
-import { useMode } from '../../shared/mode';
+import { useColorMode } from '../../shared/color-mode';
 import { DrawingArea } from './drawing-area';
 import { TableView } from './table-view';
 import { ViewTabs } from './view-tabs';
@@ -52,16 +52,16 @@ function settleChoices(choices: Choices, capture: Capture): Choices {
 }
 
 export function App({ capture, host }: { capture: Capture; host: Host }) {
-  const { alone, address } = useContext(Home);
+  const { alone, address } = useContext(PageContext);
   const [choices, setChoices] = useState<Choices>(() =>
     settleChoices(
       parseFragment((host.notebook ? '' : address.read()) ?? '', initialChoices(capture.header)),
       capture,
     ),
   );
-  const [mode, nextMode] = useMode(host);
+  const [mode, nextMode] = useColorMode(host);
   const [help, setHelp] = useState(false);
-  const measure = useMemo(() => measurer(document.createElement('canvas').getContext('2d')), []);
+  const measure = useMemo(() => createMeasure(document.createElement('canvas').getContext('2d')), []);
   const theme = themeOf(mode.now);
   const view = findView(choices.view);
 
@@ -80,7 +80,7 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
       }),
     [capture],
   );
-  useAddress(
+  useAddressState(
     formatFragment(choices, initialChoices(capture.header)),
     (text) =>
       setChoices(settleChoices(parseFragment(text, initialChoices(capture.header)), capture)),
@@ -188,7 +188,7 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
             (choices.table ? (
               <TableView view={loaded.view} frame={frame} height={size.height} />
             ) : (
-              <Guard what={loaded.choices}>
+              <ErrorBoundary what={loaded.choices}>
                 <DrawingArea
                   {...{ capture, theme, measure, change, onDrawn }}
                   view={loaded.view}
@@ -198,7 +198,7 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
                   host={host}
                   toggle={(target) => change(toggleTarget(choices, target))}
                 />
-              </Guard>
+              </ErrorBoundary>
             ))}
         </div>
         {!missing && loaded.view && (

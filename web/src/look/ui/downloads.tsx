@@ -1,14 +1,14 @@
 // Download buttons: SVG, PNG and CSV of exactly what the page shows.
 
 import type { Choices } from '../choices';
-import { csv } from '../../shared/csv';
-import type { Measure } from '../../shared/fonts';
+import { toCsv } from '../../shared/csv';
+import type { Measure } from '../../shared/text-width';
 import { renderPng } from '../paint-canvas';
-import { bareName, csvFile, svgFile, type Make } from '../../shared/save';
+import { toFileName, csvFile, svgFile, type MakeFile } from '../../shared/download';
 import { writeSvg } from '../write-svg';
 import type { Theme } from '../../shared/theme';
 import type { Drawing, Frame, View } from '../view';
-import { Files } from '../../shared/files';
+import { DownloadButtons } from '../../shared/download-buttons';
 
 interface DownloadsProps {
   view: View;
@@ -32,10 +32,10 @@ export function Downloads({
   const { title } = frame.capture.header;
   const name = fileName(title, view.id, frame.choices.layer);
   const currentDrawing = (): Drawing => drawing() ?? view.draw(frame);
-  const files: [string, Make][] = [
+  const files: [string, MakeFile][] = [
     ['SVG', () => svgFile(writeSvg(currentDrawing(), `${title}: ${view.title}`, theme, measure))],
     ['PNG', () => renderPng(currentDrawing(), theme, measure)],
-    ['CSV', () => csvFile(csv(view.table(frame)))],
+    ['CSV', () => csvFile(toCsv(view.table(frame)))],
   ];
   return (
     <span class="group downloads">
@@ -47,12 +47,12 @@ export function Downloads({
       >
         {choices.table ? 'Drawing' : 'Table'}
       </button>
-      <Files {...{ name, files }} what="what is shown" />
+      <DownloadButtons {...{ name, files }} what="what is shown" />
     </span>
   );
 }
 
 // A file name from the title, the view and the layer.
 export function fileName(title: string, view: string, layer: number): string {
-  return [bareName(title), view, `layer${layer}`].filter(Boolean).join('-');
+  return [toFileName(title), view, `layer${layer}`].filter(Boolean).join('-');
 }

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { cachedDrawing } from '../drawing-cache';
-import type { Measure } from '../../shared/fonts';
+import type { Measure } from '../../shared/text-width';
 import { sameTarget, targetAt, zoomTo } from '../navigation';
 import { paint } from '../paint-canvas';
 import type { Theme } from '../../shared/theme';

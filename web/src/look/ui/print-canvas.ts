@@ -1,7 +1,7 @@
 // Printing: paints the whole drawing, not only the visible part, in light colors.
 
 import { useEffect } from 'preact/hooks';
-import type { Measure } from '../../shared/fonts';
+import type { Measure } from '../../shared/text-width';
 import { paint } from '../paint-canvas';
 import { theme } from '../../shared/theme';
 import type { Drawing } from '../view';

@@ -3,12 +3,12 @@
 import { useMemo } from 'preact/hooks';
 import { inCell, number } from '../../shared/text';
 import type { Frame, View } from '../view';
-import { Grid } from '../../shared/grid';
+import { DataTable } from '../../shared/data-table';
 
 export function TableView({ view, frame, height }: { view: View; frame: Frame; height: number }) {
   const table = useMemo(() => view.table(frame), [view, frame.capture, frame.choices]);
   return (
-    <Grid
+    <DataTable
       look="table"
       caption
       {...{ table, height }}

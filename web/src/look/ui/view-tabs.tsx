@@ -29,8 +29,8 @@ export function ViewTabs({ id, capture, choices, change }: Props) {
       label="Views"
       panel={`${id}-panel`}
       prefix={`${id}-`}
-      chosen={choices.view}
-      choose={(view) => change({ view })}
+      selected={choices.view}
+      select={(view) => change({ view })}
       tabs={tabs}
     />
   );

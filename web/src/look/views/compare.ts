@@ -6,7 +6,7 @@ import type { Choices } from '../choices';
 import { headName, sideName } from '../names';
 import type { Item } from '../prepare-weights';
 import { number } from '../../shared/text';
-import type { Table } from '../../shared/table';
+import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import { rankHeads, rankingNeeds, type Ranking } from './head-change';
 import { cellTargetAt } from './compare-cells';

@@ -6,7 +6,7 @@ import type { Choices } from '../choices';
 import type { Picture, Side } from '../capture-format';
 import { maxAbs, prepareWeights, sumRows } from '../prepare-weights';
 import { inCell, isolate, number, quoted, whole } from '../../shared/text';
-import type { Table } from '../../shared/table';
+import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import {
   selectQueryRows, readFlowMatrix, flowMapIndex, combineRows, type QueryRows, type FlowKind,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DEFAULTS, type Choices } from '../choices';
-import { measurer } from '../../shared/fonts';
+import { createMeasure } from '../../shared/text-width';
 import {
   ArrayBlocks,
   makeHeader,
@@ -45,7 +45,7 @@ async function frame(
   return {
     capture: one,
     choices: { ...DEFAULTS, layer: 1, ...choices },
-    measure: measurer(null),
+    measure: createMeasure(null),
     ...size,
   };
 }

@@ -5,7 +5,7 @@ import type { Choices } from '../choices';
 import { sideName } from '../names';
 import { maxAbs } from '../prepare-weights';
 import { number, percent, rounded } from '../../shared/text';
-import type { Table } from '../../shared/table';
+import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Need, Target, View } from '../view';
 import { flowMapIndex } from './flow-data';
 import { weightsNeeded } from './heads';

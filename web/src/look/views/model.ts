@@ -5,7 +5,7 @@ import type { Choices } from '../choices';
 import type { Side } from '../capture-format';
 import { maxAbs, colorStrength, colorStrengths } from '../prepare-weights';
 import { count, inCell } from '../../shared/text';
-import type { Table } from '../../shared/table';
+import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Target, View } from '../view';
 import { layOutModel, type ModelLayout } from './model-layout';
 import {

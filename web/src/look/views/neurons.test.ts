@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Capture } from '../capture';
 import type { LayerInfo } from '../capture-format';
-import type { Table } from '../../shared/table';
+import type { Table } from '../../shared/table-type';
 import { ArrayBlocks, loadFrame, makeLayer, pseudoRandom, openCapture, layoutProblems,
   makeSequence, makeSide, drawingTexts } from '../../../test-support/view-captures';
 import { neurons } from './neurons';

@@ -4,7 +4,7 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { layerName } from '../names';
 import { number, quoted, rounded } from '../../shared/text';
-import type { Table } from '../../shared/table';
+import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import {
   keyBarsHeight, keyBarsMarks, keyBarsTargets, type KeyBars,

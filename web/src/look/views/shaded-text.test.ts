@@ -1,11 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { measurer } from '../../shared/fonts';
+import { createMeasure } from '../../shared/text-width';
 import { toItems } from '../prepare-weights';
 import { makeSequence } from '../../../test-support/view-captures';
 import { layOutText, shadedTextMarks, type Shading } from './shaded-text';
 
-const measure = measurer(null);
+const measure = createMeasure(null);
 const shading: Shading = {
   values: [],
   largest: 1,

@@ -1,17 +1,17 @@
-// The page: how the verdicts fell, filters, the table.
+// The claims page: counts of verdicts, filters, and the table.
 
 import { useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { csv } from '../../shared/csv';
-import { Home, useAddress } from '../../shared/home';
-import { csvFile } from '../../shared/save';
-import { Files } from '../../shared/files';
-import { Heading } from '../page';
-import { spelled } from '../plot';
-import { plain } from '../prose';
-import { matches, parse, print, type Choices } from './choices';
-import { OUTCOMES, SIGNS, tableOf, type Claim, type Ledger, type Outcome } from './ledger';
+import { toCsv } from '../../shared/csv';
+import { PageContext, useAddressState } from '../../shared/page-address';
+import { csvFile } from '../../shared/download';
+import { DownloadButtons } from '../../shared/download-buttons';
+import { PageHeading } from '../page-frame';
+import { spellSpecialNumbers } from '../plot-data';
+import { plainText } from '../text-format';
+import { matches, parseChoices, printChoices, type Choices } from './page-choices';
+import { OUTCOMES, SIGNS, claimsTable, type Claim, type Ledger, type Outcome } from './ledger';
 import { Overview } from './overview';
-import { ClaimTable } from './table';
+import { ClaimTable } from './claim-table';
 
 interface Props {
   ledger: Ledger;
@@ -20,10 +20,10 @@ interface Props {
 }
 
 export function App({ ledger, root, shows }: Props) {
-  const { address } = useContext(Home);
-  const [choices, setChoices] = useState(() => parse(address.read() ?? '', ledger));
+  const { address } = useContext(PageContext);
+  const [choices, setChoices] = useState(() => parseChoices(address.read() ?? '', ledger));
   const change = (some: Partial<Choices>): void => setChoices((old) => ({ ...old, ...some }));
-  useAddress(print(choices), (text) => setChoices(parse(text, ledger)));
+  useAddressState(printChoices(choices), (text) => setChoices(parseChoices(text, ledger)));
   const shown = useMemo(
     () => ledger.claims.filter((each) => matches(each, choices)),
     [ledger, choices],
@@ -50,11 +50,11 @@ export function App({ ledger, root, shows }: Props) {
   return (
     <div class="sheet">
       <header>
-        <Heading root={root} title="What is said about attention, run and judged" />
+        <PageHeading root={root} title="What is said about attention, run and judged" />
         <p class="lead">
-          Courses and papers say these things about attention. Each is a small experiment with a
-          stated threshold. A control, in which the experiment is spoiled or put
-          right, must get the opposite verdict from the same judge.
+          Courses and papers make these claims about attention. Each is tested by a small experiment
+          with a stated threshold. A control, in which the experiment is broken or corrected, must get
+          the opposite verdict from the same rule.
         </p>
       </header>
       <Summary {...{ ledger, choices, change }} />
@@ -86,11 +86,11 @@ export function App({ ledger, root, shows }: Props) {
           </button>
         )}
         <span class="last" />
-        <Files
+        <DownloadButtons
           name="claims"
           what="these claims"
           look="plainly"
-          files={[['CSV', () => csvFile(csv(spelled(tableOf(shown, ledger.topics)), 5000))]]}
+          files={[['CSV', () => csvFile(toCsv(spellSpecialNumbers(claimsTable(shown, ledger.topics)), 5000))]]}
         />
         <button
           type="button"
@@ -103,8 +103,8 @@ export function App({ ledger, root, shows }: Props) {
       </div>
       <ClaimTable {...{ ledger, shown, choices, change }} />
       <footer class="dim small">
-        {ledger.size && `Size ${plain(ledger.size)}, seed ${ledger.seed}; `}
-        {ledger.versions.map(([name, version]) => `${plain(name)} ${plain(version)}`).join(', ')}
+        {ledger.size && `Size ${plainText(ledger.size)}, seed ${ledger.seed}; `}
+        {ledger.versions.map(([name, version]) => `${plainText(name)} ${plainText(version)}`).join(', ')}
         {ledger.versions.length > 0 && '. '}
         Intervals are 95%.
       </footer>
@@ -131,7 +131,7 @@ const WORDS: Record<Outcome, string> = {
   failed: 'failed',
 };
 
-// Counts that are also switches.
+// Counts of verdicts, which also filter.
 function Summary({ ledger, choices, change }: SummaryProps) {
   const toggle = (outcome: Outcome): void => {
     const on = choices.outcomes.includes(outcome);

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { matches, NOTHING, parse, print, type Choices } from './choices';
-import { csv } from '../../shared/csv';
-import { spelled } from '../plot';
-import { controlTold, interval, readLedger, tableOf, told, type Ledger } from './ledger';
+import { matches, NO_CHOICES, parseChoices, printChoices, type Choices } from './page-choices';
+import { toCsv } from '../../shared/csv';
+import { spellSpecialNumbers } from '../plot-data';
+import { formatControlVerdict, formatInterval, readLedger, claimsTable, formatVerdict, type Ledger } from './ledger';
 
 const row = (id: string, more: object = {}): object => ({
   id,
@@ -25,7 +25,7 @@ const row = (id: string, more: object = {}): object => ({
   ...more,
 });
 
-const made = (claims: object[]): Ledger =>
+const makeLedger = (claims: object[]): Ledger =>
   readLedger({
     format: 'attnlab-claims',
     version: 2,
@@ -36,42 +36,42 @@ const made = (claims: object[]): Ledger =>
     claims,
   });
 
-const ledger = made([
+const ledger = makeLedger([
   row('copy'),
   row('low-rank', { outcome: 'holds only when', condition: 'd is at least 8', trusted: false }),
   row('shift', { topic: 'positions', outcome: 'not run', condition: 'needs a model' }),
 ]);
 
-test('topics are those that are used, with their own numbers', () => {
+test('only used topics are listed, with their numbers', () => {
   expect(ledger.topics.map(({ id, number }) => [id, number])).toEqual([
     ['retrieve', 1],
     ['positions', 2],
   ]);
 });
 
-test('verdicts in words', () => {
+test('verdicts as text', () => {
   const [copy, rank, shift] = ledger.claims;
-  expect(told(copy)).toBe('holds');
-  expect(told(rank)).toBe('holds only when d is at least 8');
-  expect(told(shift)).toBe('not run: needs a model');
-  expect(controlTold(copy)).toBe('refuted');
-  expect(controlTold(rank)).toContain('should disagree');
-  expect(copy.figure && interval(copy.figure)).toBe('0.4 to ∞');
+  expect(formatVerdict(copy)).toBe('holds');
+  expect(formatVerdict(rank)).toBe('holds only when d is at least 8');
+  expect(formatVerdict(shift)).toBe('not run: needs a model');
+  expect(formatControlVerdict(copy)).toBe('refuted');
+  expect(formatControlVerdict(rank)).toContain('should disagree');
+  expect(copy.figure && formatInterval(copy.figure)).toBe('0.4 to ∞');
   expect(copy.details).toEqual([
     ['n', '3'],
     ['kind', 'x'],
   ]);
 });
 
-test('what is no ledger is refused, what is odd in one is not', () => {
-  expect(() => readLedger({ format: 'other' })).toThrow('no ledger');
+test('other data is rejected, odd values in a ledger are not', () => {
+  expect(() => readLedger({ format: 'other' })).toThrow('not a ledger');
   expect(() => readLedger({ format: 'attnlab-claims', version: 3 })).toThrow('version 3');
-  const odd = made([{ id: 'x', outcome: 'maybe', plot: 7, figure: 'no', control: null }]);
+  const odd = makeLedger([{ id: 'x', outcome: 'maybe', plot: 7, figure: 'no', control: null }]);
   expect(odd.claims[0].outcome).toBeNull();
-  expect(told(odd.claims[0])).toBe('not judged');
+  expect(formatVerdict(odd.claims[0])).toBe('not judged');
 });
 
-test('choices go through the address', () => {
+test('choices survive the address', () => {
   const choices: Choices = {
     topic: 'positions',
     outcomes: ['holds only when', 'not run'],
@@ -82,23 +82,23 @@ test('choices go through the address', () => {
     at: '',
     figures: { copy: { xLog: true, yLog: null, hidden: [1, 2], table: true } },
   };
-  expect(parse(print(choices), ledger)).toEqual(choices);
-  expect(print(NOTHING)).toBe('');
-  expect(parse('topic=__proto__&open=__proto__&figure=__proto__:xl&text=%f', ledger)).toEqual(
-    NOTHING,
+  expect(parseChoices(printChoices(choices), ledger)).toEqual(choices);
+  expect(printChoices(NO_CHOICES)).toBe('');
+  expect(parseChoices('topic=__proto__&open=__proto__&figure=__proto__:xl&text=%f', ledger)).toEqual(
+    NO_CHOICES,
   );
 });
 
-test('a name alone is a link to its claim', () => {
-  expect(parse('#low-rank', ledger)).toEqual({ ...NOTHING, open: ['low-rank'], at: 'low-rank' });
-  expect(parse('open=shift&topic=positions', ledger).at).toBe('shift');
-  expect(parse('open=shift.copy', ledger).at).toBe('');
+test('a name alone opens its claim', () => {
+  expect(parseChoices('#low-rank', ledger)).toEqual({ ...NO_CHOICES, open: ['low-rank'], at: 'low-rank' });
+  expect(parseChoices('open=shift&topic=positions', ledger).at).toBe('shift');
+  expect(parseChoices('open=shift.copy', ledger).at).toBe('');
   for (const bad of ['#nothing', '#__proto__', '#copy ', '#'])
-    expect(parse(bad, ledger)).toEqual(NOTHING);
+    expect(parseChoices(bad, ledger)).toEqual(NO_CHOICES);
 });
 
-test('the ledger as CSV: a row for each claim, a cell under each name', () => {
-  const table = tableOf(ledger.claims, ledger.topics);
+test('the ledger as CSV: one row per claim, one cell per column', () => {
+  const table = claimsTable(ledger.claims, ledger.topics);
   expect(table.rows).toHaveLength(3);
   for (const each of table.rows) expect(each).toHaveLength(table.header.length);
   expect(new Set(table.header).size).toBe(table.header.length);
@@ -109,23 +109,23 @@ test('the ledger as CSV: a row for each claim, a cell under each name', () => {
   expect([cell('figure', 0), cell('from', 0), cell('to', 0)]).toEqual([0.5, 0.4, Infinity]);
   expect([cell('control verdict', 0), cell('control figure', 0)]).toEqual(['refuted', '']);
   expect([cell('trusted', 0), cell('trusted', 1)]).toEqual(['yes', 'no']);
-  expect(csv(spelled(table))).toContain(',0.5,0.4,inf,');
+  expect(toCsv(spellSpecialNumbers(table))).toContain(',0.5,0.4,inf,');
 });
 
-test('each claim says how it was run, by itself or by its ledger', () => {
-  const mixed = made([row('copy', { size: 'full', seed: 3 }), row('shift')]);
+test('size and seed come from the claim or from its ledger', () => {
+  const mixed = makeLedger([row('copy', { size: 'full', seed: 3 }), row('shift')]);
   expect(mixed.claims.map(({ size, seed }) => [size, seed])).toEqual([
     ['full', 3],
     ['small', 0],
   ]);
-  const table = tableOf(mixed.claims, mixed.topics);
+  const table = claimsTable(mixed.claims, mixed.topics);
   const cells = ['size', 'seed'].map((name) => table.rows[0][table.header.indexOf(name)]);
   expect(cells).toEqual(['full', 3]);
 });
 
 test('filters', () => {
   const ids = (some: Partial<Choices>): string[] =>
-    ledger.claims.filter((each) => matches(each, { ...NOTHING, ...some })).map((each) => each.id);
+    ledger.claims.filter((each) => matches(each, { ...NO_CHOICES, ...some })).map((each) => each.id);
   expect(ids({})).toEqual(['copy', 'low-rank', 'shift']);
   expect(ids({ topic: 'positions' })).toEqual(['shift']);
   expect(ids({ outcomes: ['holds', 'not run'] })).toEqual(['copy', 'shift']);

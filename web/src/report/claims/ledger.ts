@@ -1,9 +1,9 @@
-// The ledger that a page carries, as attnlab/claims/_ledger.py writes it.
+// Reads the ledger of claims that attnlab/claims/_ledger.py writes.
 
-import type { Table } from '../../shared/table';
-import { short } from '../numbers';
-import { isRecord, list, readEstimate, readNumber, readPlot, text } from '../plot';
-import type { Estimate, Plot } from '../plot';
+import type { Table } from '../../shared/table-type';
+import { formatShort } from '../number-format';
+import { isRecord, readList, readEstimate, readNumber, readPlot, readText } from '../plot-data';
+import type { Estimate, Plot } from '../plot-data';
 
 export const OUTCOMES = [
   'holds',
@@ -15,7 +15,7 @@ export const OUTCOMES = [
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
-// Told apart without colors too.
+// Signs that distinguish verdicts without colors.
 export const SIGNS: Record<Outcome, string> = {
   holds: '✓',
   'holds only when': '◐',
@@ -25,7 +25,7 @@ export const SIGNS: Record<Outcome, string> = {
   failed: '!',
 };
 
-export interface Judged {
+export interface JudgedResult {
   outcome: Outcome | null;
   condition: string;
   figure: Estimate | null;
@@ -33,7 +33,7 @@ export interface Judged {
   details: [string, string][];
 }
 
-export interface Claim extends Judged {
+export interface Claim extends JudgedResult {
   id: string;
   topic: string;
   source: string;
@@ -43,7 +43,7 @@ export interface Claim extends Judged {
   reference: string;
   measured: string;
   threshold: string;
-  control: Judged & { what: string };
+  control: JudgedResult & { what: string };
   trusted: boolean | null;
   seconds: number;
   size: string; // as it was run
@@ -52,7 +52,7 @@ export interface Claim extends Judged {
 
 export interface Ledger {
   seed: number; // of all claims
-  size: string; // of all claims; empty: each has its own
+  size: string; // of all claims; empty if each claim has its own
   versions: [string, string][];
   topics: { id: string; name: string; number: number }[];
   claims: Claim[];
@@ -62,27 +62,27 @@ export const FORMAT = { format: 'attnlab-claims', version: 2 }; // as attnlab/cl
 
 export function readLedger(raw: unknown): Ledger {
   if (!isRecord(raw) || raw.format !== FORMAT.format)
-    throw new Error('The data of this page is no ledger of claims.');
+    throw new Error('The data of this page is not a ledger of claims.');
   if (raw.version !== FORMAT.version)
     throw new Error(
       `The ledger has version ${String(raw.version)}; this page reads version ${FORMAT.version}.`,
     );
-  const given = { size: raw.size, seed: raw.seed };
-  const claims = list(raw.claims)
+  const shared = { size: raw.size, seed: raw.seed };
+  const claims = readList(raw.claims)
     .filter(isRecord)
-    .map((claim) => readClaim({ ...given, ...claim }));
-  const used = new Set(claims.map((each) => each.topic));
+    .map((claim) => readClaim({ ...shared, ...claim }));
+  const used = new Set(claims.map(({ topic }) => topic));
   const topics = Object.entries(isRecord(raw.topics) ? raw.topics : {}).map(([id, name], i) => ({
     id,
-    name: text(name),
+    name: readText(name),
     number: i + 1,
   }));
   return {
     seed: readNumber(raw.seed),
-    size: text(raw.size),
+    size: readText(raw.size),
     versions: Object.entries(isRecord(raw.versions) ? raw.versions : {}).map(([name, version]) => [
       name,
-      text(version),
+      readText(version),
     ]),
     topics: topics.filter(({ id }) => used.has(id)),
     claims,
@@ -92,61 +92,61 @@ export function readLedger(raw: unknown): Ledger {
 function readClaim(raw: Record<string, unknown>): Claim {
   const control = isRecord(raw.control) ? raw.control : {};
   return {
-    id: text(raw.id),
-    topic: text(raw.topic),
-    source: text(raw.source),
-    statement: text(raw.statement),
+    id: readText(raw.id),
+    topic: readText(raw.topic),
+    source: readText(raw.source),
+    statement: readText(raw.statement),
     quoted: raw.quoted === true,
-    why: text(raw.why),
-    reference: text(raw.reference),
-    measured: text(raw.measured),
-    threshold: text(raw.threshold),
+    why: readText(raw.why),
+    reference: readText(raw.reference),
+    measured: readText(raw.measured),
+    threshold: readText(raw.threshold),
     ...readJudged(raw),
-    control: { what: text(control.what), ...readJudged(control) },
+    control: { what: readText(control.what), ...readJudged(control) },
     trusted: typeof raw.trusted === 'boolean' ? raw.trusted : null,
     seconds: readNumber(raw.seconds),
-    size: text(raw.size),
+    size: readText(raw.size),
     seed: readNumber(raw.seed),
   };
 }
 
-function readJudged(raw: Record<string, unknown>): Judged {
+function readJudged(raw: Record<string, unknown>): JudgedResult {
   const details = isRecord(raw.details) ? raw.details : {};
   return {
     outcome: OUTCOMES.find((each) => each === raw.outcome) ?? null,
-    condition: text(raw.condition),
+    condition: readText(raw.condition),
     figure: isRecord(raw.figure) ? readEstimate(raw.figure) : null,
     plot: readPlot(raw.plot),
     details: Object.entries(details).map(([name, value]) => [
       name,
-      typeof value === 'number' ? short(value) : String(value),
+      typeof value === 'number' ? formatShort(value) : String(value),
     ]),
   };
 }
 
 // "holds only when d is at least 64", "not run: needs ..."
-export function told({ outcome, condition }: Judged): string {
+export function formatVerdict({ outcome, condition }: JudgedResult): string {
   if (outcome === null) return 'not judged';
   if (!condition) return outcome;
   return `${outcome}${outcome === 'holds only when' ? ' ' : ': '}${condition}`;
 }
 
-export function interval({ low, high }: Estimate): string {
-  return low === null || high === null ? '' : `${short(low)} to ${short(high)}`;
+export function formatInterval({ low, high }: Estimate): string {
+  return low === null || high === null ? '' : `${formatShort(low)} to ${formatShort(high)}`;
 }
 
-// What the control says of the verdict; the judge must not say the same of both.
-export function controlTold({ control, trusted }: Claim): string {
+// The verdict of the control, which must differ from the verdict of the claim.
+export function formatControlVerdict({ control, trusted }: Claim): string {
   if (control.outcome === null) return '';
-  return trusted === false ? `${told(control)}: the same judge should disagree` : told(control);
+  return trusted === false ? `${formatVerdict(control)}: the same judge should disagree` : formatVerdict(control);
 }
 
 const JUDGED = ['verdict', 'condition', 'figure', 'from', 'to'];
 
-// For a spreadsheet: a row for each claim.
-export function tableOf(claims: Claim[], topics: Ledger['topics']): Table {
+// A table for a spreadsheet, one row per claim.
+export function claimsTable(claims: Claim[], topics: Ledger['topics']): Table {
   const topic = new Map(topics.map(({ id, name }) => [id, name]));
-  const judged = ({ outcome, condition, figure }: Judged): (string | number)[] => [
+  const judged = ({ outcome, condition, figure }: JudgedResult): (string | number)[] => [
     outcome ?? '',
     condition,
     figure?.value ?? '',

@@ -1,10 +1,10 @@
-// The claims page.
+// Starts the claims page.
 
 import '../base.css';
 import '../../playground/plane.css';
 import './claims.css';
-import { carried, start } from '../page';
+import { pageData, startPage } from '../page-frame';
 import { App } from './app';
 import { readLedger } from './ledger';
 
-start((root) => <App ledger={readLedger(carried())} root={root} />);
+startPage((root) => <App ledger={readLedger(pageData())} root={root} />);

@@ -1,9 +1,9 @@
-// One line for each topic, one sign for each claim: the whole ledger at a glance, and its filter.
+// One line per topic with one sign per claim; also filters by topic.
 
-import { plain } from '../prose';
-import type { Choices } from './choices';
-import { matches } from './choices';
-import { SIGNS, told, type Ledger } from './ledger';
+import { plainText } from '../text-format';
+import type { Choices } from './page-choices';
+import { matches } from './page-choices';
+import { SIGNS, formatVerdict, type Ledger } from './ledger';
 
 interface Props {
   ledger: Ledger;
@@ -28,7 +28,7 @@ export function Overview({ ledger, choices, change }: Props) {
           >
             <span class="dim number">{number}</span>
             <span class="name">
-              <bdi>{plain(name)}</bdi>
+              <bdi>{plainText(name)}</bdi>
             </span>
             <span class="signs" aria-label={`${claims.length} claims`}>
               {claims.map((claim) => (
@@ -36,7 +36,7 @@ export function Overview({ ledger, choices, change }: Props) {
                   key={claim.id}
                   class={matches(claim, anywhere) ? 'sign' : 'sign faint'}
                   data-outcome={claim.outcome ?? 'not run'}
-                  title={`${plain(claim.id)}: ${plain(told(claim))}`}
+                  title={`${plainText(claim.id)}: ${plainText(formatVerdict(claim))}`}
                   aria-hidden="true"
                 >
                   {SIGNS[claim.outcome ?? 'not run']}

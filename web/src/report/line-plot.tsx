@@ -1,27 +1,27 @@
-// Lines. The legend is also the readout, so nothing covers the drawing and nothing jumps.
+// A line plot. Its legend is also the readout, so nothing covers the plot.
 
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { headColor } from '../shared/theme';
-import { linesLayout, nearest, readAt, type Layout } from './layout';
-import { Prose } from './page';
-import { penOf, type Paint } from './paint';
-import { told, writes, type Lines, type Mark } from './plot';
-import { flat, plain } from './prose';
-import { toggled, type Shown } from './shown';
+import { linesLayout, nearestStop, pointsAt, type Layout } from './line-layout';
+import { FormattedText } from './page-frame';
+import { lineStyle, type PlotColors } from './plot-colors';
+import { formatEstimate, numberFormat, type Lines, type Mark } from './plot-data';
+import { flatText, plainText } from './text-format';
+import { toggleHidden, type FigureOptions } from './figure-options';
 
-const DOTS = 40; // at most so many points of a line get a dot
+const MAX_DOTS = 40; // a line with more points has no dots
 
-export interface AreaProps<P> {
+export interface PlotProps<P> {
   plot: P;
   title: string;
-  shown: Shown;
-  change: (shown: Shown) => void;
-  paint: Paint;
+  shown: FigureOptions;
+  change: (shown: FigureOptions) => void;
+  paint: PlotColors;
   width: number;
   height: number;
 }
 
-export function LinesArea({ plot, title, shown, change, paint, width, height }: AreaProps<Lines>) {
+export function LinePlot({ plot, title, shown, change, paint, width, height }: PlotProps<Lines>) {
   const layout = useMemo(
     () => linesLayout(plot, shown, width, height),
     [plot, shown, width, height],
@@ -32,21 +32,21 @@ export function LinesArea({ plot, title, shown, change, paint, width, height }: 
   const box = useRef<SVGSVGElement>(null);
   const point = (event: PointerEvent): void => {
     const left = box.current?.getBoundingClientRect().left ?? 0;
-    const next = nearest(layout, event.clientX - left);
+    const next = nearestStop(layout, event.clientX - left);
     setStop(next < 0 ? null : next);
   };
   const press = (event: KeyboardEvent): void => {
     const last = layout.stops.length - 1;
-    const next = moved(event.key, stop, last);
+    const next = nextIndex(event.key, stop, last);
     if (next === undefined || last < 0) return;
     event.preventDefault();
     setStop(next);
   };
-  const { left } = layout;
+  const { skipped } = layout;
   return (
     <>
       <div class="axis-name">
-        <Prose text={plot.y} />
+        <FormattedText text={plot.y} />
       </div>
       <div
         class="area"
@@ -61,25 +61,25 @@ export function LinesArea({ plot, title, shown, change, paint, width, height }: 
       >
         <svg ref={box} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
           {drawing}
-          <Read {...{ layout, paint, at }} near={plot.nearest} />
+          <ReadoutMarks {...{ layout, paint, at }} near={plot.nearest} />
         </svg>
       </div>
       <div class="axis-name below number">
-        <Prose text={plot.x} />
-        {at !== null && `: ${writes(plot.xPercent)(at)}`}
+        <FormattedText text={plot.x} />
+        {at !== null && `: ${numberFormat(plot.xPercent)(at)}`}
       </div>
       <Legend {...{ plot, layout, shown, change, paint, at }} />
-      {left > 0 && (
+      {skipped > 0 && (
         <p class="dim small">
-          {left === 1 ? 'One point is' : `${left} points are`} not drawn: not finite, or not
-          positive on a logarithmic axis. The table has {left === 1 ? 'it' : 'them'}.
+          {skipped === 1 ? 'One point is' : `${skipped} points are`} not drawn: not finite, or not
+          positive on a logarithmic axis. The table has {skipped === 1 ? 'it' : 'them'}.
         </p>
       )}
     </>
   );
 }
 
-export function moved(key: string, at: number | null, last: number): number | null | undefined {
+export function nextIndex(key: string, at: number | null, last: number): number | null | undefined {
   const now = at ?? -1;
   if (key === 'ArrowRight' || key === 'ArrowDown') return Math.min(last, now + 1);
   if (key === 'ArrowLeft' || key === 'ArrowUp') return at === null ? last : Math.max(0, now - 1);
@@ -91,12 +91,12 @@ export function moved(key: string, at: number | null, last: number): number | nu
 }
 
 function summary(plot: Lines): string {
-  const names = plot.series.map((series) => plain(series.name)).join(', ');
-  return `${plain(plot.y)} by ${plain(plot.x)}: ${names}.`;
+  const names = plot.series.map((series) => plainText(series.name)).join(', ');
+  return `${plainText(plot.y)} by ${plainText(plot.x)}: ${names}.`;
 }
 
 // Axes, lines and marks, on the page and in a file.
-export function LinesDrawing({ layout, paint }: { layout: Layout; paint: Paint }) {
+export function LinesDrawing({ layout, paint }: { layout: Layout; paint: PlotColors }) {
   const { frame, lines } = layout;
   return (
     <>
@@ -116,11 +116,11 @@ export function LinesDrawing({ layout, paint }: { layout: Layout; paint: Paint }
       ))}
       {lines.map(({ index, pen, path, whiskers, points }) => (
         <g key={index}>
-          <path class="line" d={path} stroke-linejoin="round" {...penOf(pen, paint)} />
+          <path class="line" d={path} stroke-linejoin="round" {...lineStyle(pen, paint)} />
           {whiskers && (
             <path d={whiskers} stroke={paint.color(headColor(pen))} stroke-width={1.5} fill="none" />
           )}
-          {points.length <= DOTS &&
+          {points.length <= MAX_DOTS &&
             points.map(({ x, y }, i) => (
               <circle
                 key={i}
@@ -133,13 +133,13 @@ export function LinesDrawing({ layout, paint }: { layout: Layout; paint: Paint }
         </g>
       ))}
       {layout.marks.map((mark, i) => (
-        <Marked key={i} {...{ mark, frame, paint }} />
+        <MarkDrawing key={i} {...{ mark, frame, paint }} />
       ))}
     </>
   );
 }
 
-function Axes({ layout, paint }: { layout: Layout; paint: Paint }) {
+function Axes({ layout, paint }: { layout: Layout; paint: PlotColors }) {
   const { left, right, bottom } = layout.frame;
   return (
     <g fill={paint.color('dim')} shape-rendering="crispEdges">
@@ -164,8 +164,8 @@ function Axes({ layout, paint }: { layout: Layout; paint: Paint }) {
   );
 }
 
-// A marked place: its guides, a ring where two cross, and its name on the side with more room.
-function Marked({ mark, frame, paint }: { mark: Mark; frame: Layout['frame']; paint: Paint }) {
+// A mark: its guide lines, a ring where two cross, and its label where there is more space.
+function MarkDrawing({ mark, frame, paint }: { mark: Mark; frame: Layout['frame']; paint: PlotColors }) {
   const { left, right, top, bottom } = frame;
   const { x, y, label } = mark;
   const before = x !== null && x > (left + right) / 2;
@@ -185,21 +185,21 @@ function Marked({ mark, frame, paint }: { mark: Mark; frame: Layout['frame']; pa
         stroke-width={4}
         stroke-linejoin="round"
       >
-        {flat(label)}
+        {flatText(label)}
       </text>
     </g>
   );
 }
 
-interface ReadProps {
+interface ReadoutProps {
   layout: Layout;
-  paint: Paint;
+  paint: PlotColors;
   at: number | null;
   near?: boolean;
 }
 
-// The guide and the points that are read.
-function Read({ layout, paint, at, near }: ReadProps) {
+// The vertical guide and the points at the readout.
+function ReadoutMarks({ layout, paint, at, near }: ReadoutProps) {
   if (at === null) return null;
   const { top, bottom } = layout.frame;
   return (
@@ -210,7 +210,7 @@ function Read({ layout, paint, at, near }: ReadProps) {
         shape-rendering="crispEdges"
       />
       {layout.lines.flatMap(({ index, pen, points }) =>
-        readAt(points, at, near).map(({ x, y }, i) => (
+        pointsAt(points, at, near).map(({ x, y }, i) => (
           <circle
             key={`${index} ${i}`}
             cx={layout.x(x)}
@@ -229,28 +229,28 @@ function Read({ layout, paint, at, near }: ReadProps) {
 interface LegendProps {
   plot: Lines;
   layout: Layout;
-  shown: Shown;
-  change: (shown: Shown) => void;
-  paint: Paint;
+  shown: FigureOptions;
+  change: (shown: FigureOptions) => void;
+  paint: PlotColors;
   at: number | null;
 }
 
 function Legend({ plot, layout, shown, change, paint, at }: LegendProps) {
-  const [writeX, writeY] = [writes(plot.xPercent), writes(plot.yPercent)];
+  const [writeX, writeY] = [numberFormat(plot.xPercent), numberFormat(plot.yPercent)];
   const values = plot.series.map((series, index) => {
     if (at === null || shown.hidden.includes(index)) return '';
-    return readAt(series.points, at, plot.nearest)
+    return pointsAt(series.points, at, plot.nearest)
       .map(({ x, y, low, high }) => {
         const away = x === at ? '' : `, at ${writeX(x)}`;
-        return told({ value: y, low, high }, writeY) + away;
+        return formatEstimate({ value: y, low, high }, writeY) + away;
       })
       .join('; ');
   });
-  const read = at === null ? '' : `${plain(plot.x)}: ${writeX(at)}`;
-  const spoken = plot.series.map((each, i) => values[i] && `${plain(each.name)} ${values[i]}`);
+  const read = at === null ? '' : `${plainText(plot.x)}: ${writeX(at)}`;
+  const spoken = plot.series.map((each, i) => values[i] && `${plainText(each.name)} ${values[i]}`);
   return (
     <div class="legend">
-      {!layout.stops.length && <span class="at">Nothing to draw.</span>}
+      {!layout.stops.length && <span class="at">There are no points to draw.</span>}
       {plot.series.map((series, index) => (
         <>
           <button
@@ -258,12 +258,12 @@ function Legend({ plot, layout, shown, change, paint, at }: LegendProps) {
             type="button"
             aria-pressed={!shown.hidden.includes(index)}
             title="Show or hide"
-            onClick={() => change(toggled(shown, index))}
+            onClick={() => change(toggleHidden(shown, index))}
           >
             <svg viewBox="0 0 26 10" aria-hidden="true">
-              <path d="M0 5H26" {...penOf(series.pen ?? index, paint)} />
+              <path d="M0 5H26" {...lineStyle(series.pen ?? index, paint)} />
             </svg>
-            {series.literal ? <bdi>{plain(series.name)}</bdi> : <Prose text={series.name} />}
+            {series.literal ? <bdi>{plainText(series.name)}</bdi> : <FormattedText text={series.name} />}
           </button>
           <span class="value">{values[index]}</span>
         </>

@@ -1,24 +1,24 @@
-// A table of numbers and texts that scrolls in its place; of a long one a part at a time.
+// A scrolling table of numbers and texts. Long tables are shown part by part.
 
 import type { ComponentChild } from 'preact';
 import { useState } from 'preact/hooks';
-import type { Table } from './table';
+import type { Table } from './table-type';
 
-const PART = 300; // rows at a time: a browser is slow with many
+const ROWS_PER_PART = 300; // because browsers are slow with many rows
 
 interface Props {
   table: Table;
   look: string; // class
   height?: number;
-  caption?: boolean; // the title is seen
-  rowNames?: boolean; // in the first column
-  name: (text: string) => ComponentChild; // of a column
-  cell: (value: string | number) => ComponentChild;
+  caption?: boolean; // show the title
+  rowNames?: boolean; // the first column has the names of rows
+  name: (text: string) => ComponentChild; // renders the name of a column
+  cell: (value: string | number) => ComponentChild; // renders a value
 }
 
-export function Grid({ table, look, height, caption, rowNames, name, cell }: Props) {
-  const [shown, setShown] = useState(PART);
-  const rows = table.rows.slice(0, shown);
+export function DataTable({ table, look, height, caption, rowNames, name, cell }: Props) {
+  const [rowCount, setRowCount] = useState(ROWS_PER_PART);
+  const rows = table.rows.slice(0, rowCount);
   const numeric = table.header.map(
     (_, i) =>
       rows.some((row) => typeof row[i] === 'number') &&
@@ -36,9 +36,9 @@ export function Grid({ table, look, height, caption, rowNames, name, cell }: Pro
         {caption && <caption>{table.title}</caption>}
         <thead>
           <tr>
-            {table.header.map((each, i) => (
+            {table.header.map((columnName, i) => (
               <th key={i} scope="col" class={numeric[i] ? 'number' : ''}>
-                {name(each)}
+                {name(columnName)}
               </th>
             ))}
           </tr>
@@ -61,12 +61,12 @@ export function Grid({ table, look, height, caption, rowNames, name, cell }: Pro
           ))}
         </tbody>
       </table>
-      {table.rows.length === 0 && <p class="dim">Nothing is shown with these choices.</p>}
-      {table.rows.length > shown && (
+      {table.rows.length === 0 && <p class="dim">No rows match these choices.</p>}
+      {table.rows.length > rowCount && (
         <p>
-          The first {shown.toLocaleString('en')} of {table.rows.length.toLocaleString('en')} rows;
+          The first {rowCount.toLocaleString('en')} of {table.rows.length.toLocaleString('en')} rows;
           the CSV file has all.{' '}
-          <button type="button" onClick={() => setShown(shown + PART)}>
+          <button type="button" onClick={() => setRowCount(rowCount + ROWS_PER_PART)}>
             More rows
           </button>
         </p>

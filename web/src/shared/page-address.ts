@@ -1,11 +1,11 @@
-// Where a page lives: alone in its window, or as a part of the studio.
+// The address of a page that is alone in its window or embedded in the studio.
 
 import { createContext } from 'preact';
 import { useContext, useEffect, useRef } from 'preact/hooks';
 
-// What keeps what a person has chosen, so that a link restores it.
+// Stores the choices of a reader, so that a link restores them.
 export interface Address {
-  read: () => string | null; // null: it is another page's now
+  read: () => string | null; // null if another page is shown now
   write: (text: string) => void;
   link: (text: string) => string;
 }
@@ -15,31 +15,31 @@ export function replaceFragment(fragment: string): void {
   try {
     window.history.replaceState(window.history.state, '', fragment ? `#${fragment}` : bare);
   } catch {
-    // a frame without an address of its own: nothing to remember
+    // a frame without an address: nothing to store
   }
 }
 
-const WHOLE: Address = {
+const WINDOW_ADDRESS: Address = {
   read: () => window.location.hash.slice(1),
   write: replaceFragment,
   link: (text) => `#${text}`,
 };
 
-interface HomeOf {
-  alone: boolean; // it has colors and a button for them
+interface PageSurroundings {
+  alone: boolean; // not embedded: the page sets its own colors
   address: Address;
 }
 
-export const Home = createContext<HomeOf>({ alone: true, address: WHOLE });
+export const PageContext = createContext<PageSurroundings>({ alone: true, address: WINDOW_ADDRESS });
 
-// The address follows what is chosen, and what is chosen follows the address.
-export function useAddress(text: string, changed: (text: string) => void, kept = true): void {
-  const { address } = useContext(Home);
-  const act = useRef(changed);
-  act.current = changed;
+// Keeps the address and the state `text` in step: a change of one changes the other.
+export function useAddressState(text: string, onChange: (text: string) => void, enabled = true): void {
+  const { address } = useContext(PageContext);
+  const callback = useRef(onChange);
+  callback.current = onChange;
   const written = useRef(address.read());
   useEffect(() => {
-    if (!kept) return undefined;
+    if (!enabled) return undefined;
     const later = setTimeout(() => {
       written.current = text;
       address.write(text);
@@ -47,16 +47,16 @@ export function useAddress(text: string, changed: (text: string) => void, kept =
     return () => clearTimeout(later);
   }, [text]);
   useEffect(() => {
-    if (!kept) return undefined;
+    if (!enabled) return undefined;
     const read = (): void => {
       const now = address.read();
       if (now !== null && now !== written.current) {
         written.current = now;
-        act.current(now);
+        callback.current(now);
       }
     };
     window.addEventListener('hashchange', read);
-    read(); // it may have changed before anybody listened
+    read(); // it may have changed before the listener was added
     return () => window.removeEventListener('hashchange', read);
   }, []);
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { brief, fixed, long, percent, short } from './numbers';
-import { scaleOver, ticksOf } from './scales';
+import { formatBrief, formatFixed, formatLong, formatPercent, formatShort } from './number-format';
+import { createScale, createTicks } from './scales';
 
 test.each([
   [0, '0'],
@@ -15,15 +15,15 @@ test.each([
   [2.5e9, '2.5e9'],
   [999999.5, '1,000,000'],
 ])('%s', (value, text) => {
-  expect(short(value)).toBe(text);
+  expect(formatShort(value)).toBe(text);
 });
 
 test('a readout has more digits', () => {
-  expect(long(0.0123456)).toBe('0.0123456');
-  expect(brief(0.0123456)).toBe('0.0123');
-  expect([percent(0.5), percent(0.1234), percent(-1), percent(null)]).toEqual(['50%', '12.3%', '−100%', '–']);
-  expect(fixed(-0.001, 2)).toBe('0.00');
-  expect(fixed(-1.25, 1)).toMatch(/^−1\.[23]$/);
+  expect(formatLong(0.0123456)).toBe('0.0123456');
+  expect(formatBrief(0.0123456)).toBe('0.0123');
+  expect([formatPercent(0.5), formatPercent(0.1234), formatPercent(-1), formatPercent(null)]).toEqual(['50%', '12.3%', '−100%', '–']);
+  expect(formatFixed(-0.001, 2)).toBe('0.00');
+  expect(formatFixed(-1.25, 1)).toMatch(/^−1\.[23]$/);
 });
 
 const finite = fc.double({ noNaN: true, noDefaultInfinity: true });
@@ -32,7 +32,7 @@ test('every axis has its values within, in order, and ticks that differ', () => 
   fc.assert(
     fc.property(fc.array(finite, { minLength: 1, maxLength: 8 }), fc.boolean(), (all, log) => {
       const values = log ? all.map((each) => Math.abs(each) + 1e-300) : all;
-      const scale = scaleOver(values, [0, 100], log, 0.04);
+      const scale = createScale(values, [0, 100], log, 0.04);
       const [low, high] = scale.domain();
       expect(low).toBeLessThan(high);
       const places = [...values].sort((a, b) => a - b).map((each) => scale(each));
@@ -41,7 +41,7 @@ test('every axis has its values within, in order, and ticks that differ', () => 
         expect(at).toBeLessThanOrEqual(100 + 1e-6);
         if (i) expect(at).toBeGreaterThanOrEqual(places[i - 1] - 1e-9);
       }
-      const ticks = ticksOf(scale, log, 5);
+      const ticks = createTicks(scale, log, 5);
       expect(ticks.length).toBeLessThan(20);
       expect(new Set(ticks.map((each) => each.at)).size).toBe(ticks.length);
       expect(ticks.every((each) => each.text.length < 25)).toBe(true);
@@ -50,16 +50,16 @@ test('every axis has its values within, in order, and ticks that differ', () => 
 });
 
 test('the farthest ends there are', () => {
-  const scale = scaleOver([1e-308, Number.MAX_VALUE], [0, 1], true, 0.06);
+  const scale = createScale([1e-308, Number.MAX_VALUE], [0, 1], true, 0.06);
   const [low, high] = scale.domain();
   expect(low).toBeGreaterThan(0);
   expect(high).toBeLessThan(Infinity);
-  expect(ticksOf(scale, true, 5).length).toBeLessThan(20);
+  expect(createTicks(scale, true, 5).length).toBeLessThan(20);
 });
 
 test('round ticks', () => {
   const axis = (low: number, high: number, log = false): string[] =>
-    ticksOf(scaleOver([low, high], [0, 1], log), log, 5).map((each) => each.text);
+    createTicks(createScale([low, high], [0, 1], log), log, 5).map((each) => each.text);
   expect(axis(0, 1)).toEqual(['0.0', '0.2', '0.4', '0.6', '0.8', '1.0']);
   expect(axis(1, 10000, true)).toEqual(['1', '10', '100', '1,000', '10,000']);
   expect(axis(1e-16, 1, true)[0]).toBe('10⁻¹⁵');
@@ -69,5 +69,5 @@ test('round ticks', () => {
 });
 
 test('nothing but 0 stands at the lower end: shares and errors are not below it', () => {
-  expect(scaleOver([0, 0], [0, 1], false).domain()).toEqual([0, 1]);
+  expect(createScale([0, 0], [0, 1], false).domain()).toEqual([0, 1]);
 });

@@ -1,8 +1,8 @@
-// Files that a person takes away.
+// Downloads of files.
 
-export type Make = () => Promise<Blob | null> | Blob;
+export type MakeFile = () => Promise<Blob | null> | Blob;
 
-export async function save(make: Make, name: string): Promise<void> {
+export async function downloadFile(make: MakeFile, name: string): Promise<void> {
   const blob = await make();
   if (!blob) return;
   const link = document.createElement('a');
@@ -12,8 +12,8 @@ export async function save(make: Make, name: string): Promise<void> {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-// Letters and digits alone.
-export function bareName(text: string): string {
+// A file name of letters, digits and hyphens.
+export function toFileName(text: string): string {
   return text
     .normalize('NFKD')
     .replace(/[^A-Za-z0-9]+/g, '-')

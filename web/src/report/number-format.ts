@@ -1,27 +1,27 @@
-// Numbers as people read them; the same as attnlab/_confidence_intervals.py.
+// Formats numbers in the same way as attnlab/_confidence_intervals.py.
 
 // Four digits; a dash for an unknown value.
-export function short(value: number | null): string {
-  return written(value, 4);
+export function formatShort(value: number | null): string {
+  return formatDigits(value, 4);
 }
 
 // Seven digits, for a readout.
-export function long(value: number | null): string {
-  return written(value, 7);
+export function formatLong(value: number | null): string {
+  return formatDigits(value, 7);
 }
 
-// Three digits: more do not fit into a cell.
-export function brief(value: number | null): string {
-  return short(value !== null && Number.isFinite(value) ? Number(value.toPrecision(3)) : value);
+// Three digits, for a cell.
+export function formatBrief(value: number | null): string {
+  return formatShort(value !== null && Number.isFinite(value) ? Number(value.toPrecision(3)) : value);
 }
 
-// With tenths of a percent.
-export function percent(value: number | null): string {
-  if (value === null || !Number.isFinite(value)) return short(value);
-  return `${fixed(100 * value, 1).replace(/\.0$/, '')}%`;
+// A percentage with one decimal.
+export function formatPercent(value: number | null): string {
+  if (value === null || !Number.isFinite(value)) return formatShort(value);
+  return `${formatFixed(100 * value, 1).replace(/\.0$/, '')}%`;
 }
 
-export function fixed(value: number, places: number): string {
+export function formatFixed(value: number, places: number): string {
   const rounded = Number(value.toFixed(places));
   const size = Math.abs(rounded).toLocaleString('en', {
     minimumFractionDigits: places,
@@ -30,7 +30,7 @@ export function fixed(value: number, places: number): string {
   return (rounded < 0 ? '−' : '') + size;
 }
 
-function written(value: number | null, digits: number): string {
+function formatDigits(value: number | null, digits: number): string {
   if (value === null || Number.isNaN(value)) return '–';
   if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
   const size = Math.abs(value);

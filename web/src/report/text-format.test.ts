@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { parts, plain } from './prose';
+import { splitScripts, plainText } from './text-format';
 
-const shown = (text: string): string =>
-  parts(text)
+const formatted = (text: string): string =>
+  splitScripts(text)
     .map(({ kind, text: piece }) => (kind === 'text' ? piece : `<${kind} ${piece}>`))
     .join('');
 
@@ -27,12 +27,12 @@ test.each([
   ['W_O.', 'W<sub O>.'],
   ['', ''],
   ['_^_^', '_^_^'],
-])('%s', (text, wanted) => {
-  expect(shown(text)).toBe(wanted);
+])('%s', (text, expected) => {
+  expect(formatted(text)).toBe(expected);
 });
 
-test('nothing is lost and nothing hides', () => {
-  expect(plain('a\u202eb\u0000c\nd')).toBe('a‹RLO›b␀c d');
-  expect(plain('<b>&amp;</b>')).toBe('<b>&amp;</b>');
-  expect(plain('\ud800')).toBe('‹U+D800›');
+test('invisible characters become visible signs', () => {
+  expect(plainText('a\u202eb\u0000c\nd')).toBe('a‹RLO›b␀c d');
+  expect(plainText('<b>&amp;</b>')).toBe('<b>&amp;</b>');
+  expect(plainText('\ud800')).toBe('‹U+D800›');
 });

@@ -1,41 +1,41 @@
-// What every page of this kind begins with: its data, its colors, its address.
+// What all pages share: start, embedded data, heading, colors and formatted text.
 
 import { render, type ComponentChildren, type VNode } from 'preact';
 import { useContext, useLayoutEffect } from 'preact/hooks';
-import { Home } from '../shared/home';
+import { PageContext } from '../shared/page-address';
 import { theme, type Mode } from '../shared/theme';
-import { useMode, type Chosen } from '../shared/mode';
-import { COLORS } from './paint';
-import { parts } from './prose';
+import { useColorMode, type ModeChoice } from '../shared/color-mode';
+import { COLORS } from './plot-colors';
+import { splitScripts } from './text-format';
 
 const NAMES = ['page', 'card', 'ink', 'dim', 'rule', 'accent', 'warn', 'good', 'found'];
 const EDGE = { light: '#8a8d92', dark: '#74787f' };
 
-export function start(make: (root: HTMLElement) => VNode): void {
-  const begin = (): void => {
+export function startPage(make: (root: HTMLElement) => VNode): void {
+  const renderPage = (): void => {
     const root = document.getElementById('attnlab') ?? document.body;
     root.textContent = '';
     root.classList.add('attnlab');
-    let shown: VNode;
+    let content: VNode;
     try {
-      shown = make(root);
+      content = make(root);
     } catch (error) {
-      shown = <Failure message={error instanceof Error ? error.message : String(error)} />;
+      content = <Failure message={error instanceof Error ? error.message : String(error)} />;
     }
-    render(shown, root);
+    render(content, root);
   };
-  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', begin);
-  else begin();
+  if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', renderPage);
+  else renderPage();
 }
 
-// What the page carries.
-export function carried(id = 'attnlab-data'): unknown {
+// The JSON embedded in the page.
+export function pageData(id = 'attnlab-data'): unknown {
   const element = document.getElementById(id);
-  if (!element) throw new Error('The page carries no data.');
+  if (!element) throw new Error('The page contains no data.');
   try {
     return JSON.parse(element.textContent ?? '') as unknown;
   } catch {
-    throw new Error('The data of this page is broken: it is no JSON.');
+    throw new Error('The data of this page is broken: it is not JSON.');
   }
 }
 
@@ -48,19 +48,19 @@ function Failure({ message }: { message: string }) {
   );
 }
 
-export function Heading({ root, title }: { root: HTMLElement; title: string }) {
-  const { alone } = useContext(Home);
-  const [mode, next] = useMode({ root, notebook: false });
+export function PageHeading({ root, title }: { root: HTMLElement; title: string }) {
+  const { alone } = useContext(PageContext);
+  const [mode, next] = useColorMode({ root, notebook: false });
   useColors(mode.now, alone);
   return (
     <div class="heading">
       <h1>{title}</h1>
-      {alone && <ModeButton chosen={mode.chosen} next={next} />}
+      {alone && <ColorModeButton chosen={mode.chosen} next={next} />}
     </div>
   );
 }
 
-export function ModeButton({ chosen, next }: { chosen: Chosen; next: () => void }) {
+export function ColorModeButton({ chosen, next }: { chosen: ModeChoice; next: () => void }) {
   return (
     <button
       type="button"
@@ -74,15 +74,15 @@ export function ModeButton({ chosen, next }: { chosen: Chosen; next: () => void 
   );
 }
 
-// The variables of base.css; a part of the studio has the studio's.
+// Sets the color variables of base.css; a page inside the studio uses the studio's.
 export function useColors(mode: Mode, own = true): void {
   useLayoutEffect(() => {
     if (!own) return undefined;
-    const paper = window.matchMedia('print'); // which is white
-    const colors = (): void => setColors(paper.matches ? 'light' : mode);
+    const printing = window.matchMedia('print'); // on white paper
+    const colors = (): void => setColors(printing.matches ? 'light' : mode);
     colors();
-    paper.addEventListener('change', colors);
-    return () => paper.removeEventListener('change', colors);
+    printing.addEventListener('change', colors);
+    return () => printing.removeEventListener('change', colors);
   }, [mode]);
 }
 
@@ -94,11 +94,11 @@ function setColors(mode: Mode): void {
   style.setProperty('--edge', EDGE[mode]);
 }
 
-// Text with its formulas.
-export function Prose({ text }: { text: string }) {
+// Text with subscripts and superscripts.
+export function FormattedText({ text }: { text: string }) {
   return (
     <bdi>
-      {parts(text).map(({ kind, text: piece }, i) => {
+      {splitScripts(text).map(({ kind, text: piece }, i) => {
         if (kind === 'text') return piece;
         return kind === 'sub' ? <sub key={i}>{piece}</sub> : <sup key={i}>{piece}</sup>;
       })}
@@ -106,7 +106,7 @@ export function Prose({ text }: { text: string }) {
   );
 }
 
-export function Named({ name, children }: { name: string; children: ComponentChildren }) {
+export function NamedBlock({ name, children }: { name: string; children: ComponentChildren }) {
   return (
     <div>
       <h3>{name}</h3>

@@ -1,18 +1,18 @@
-// Texts that others wrote, and the formulas in them, as people read them. All of it is text: only
-// ever set as text.
+// Makes texts from files safe to show, and formats the formulas in them. The results are plain text,
+// never HTML.
 
 import { visible } from '../shared/text';
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}\u2065\ufff0-\ufff8\u{e0000}-\u{e0fff}]/gu;
 
-// What would turn the direction of a line or hide in it becomes a sign that is seen.
-export function plain(text: string): string {
+// Replaces characters that are invisible or change the direction of text by visible signs.
+export function plainText(text: string): string {
   return text.replace(HIDDEN, (each) =>
     /[\n\t\r]/.test(each) ? ' ' : /[\u200c\u200d]/.test(each) ? each : visible(each),
   );
 }
 
-export interface Part {
+export interface TextPart {
   kind: 'text' | 'sub' | 'sup';
   text: string;
 }
@@ -44,19 +44,19 @@ const GREEK: Record<string, string> = {
 };
 const LETTERS = new RegExp(`(?<![\\p{L}_-])(${Object.keys(GREEK).join('|')})(?![\\p{L}-])`, 'gu');
 
-// A letter of its own, a closing bracket or a number, and what is set lower or higher behind it;
-// nothing is lowered behind a number: Q4_1 is a name.
+// A single letter, a closing bracket or a number, followed by a subscript or superscript. A number has
+// no subscript: Q4_1 is a name.
 const SCRIPT =
   /(?<=(?<![\p{L}_^])[\p{L}]|\d(?!_)|\)|\|)([_^])(\((?:[^()]|\([^()]{1,16}\)){1,24}\)|[-−+]?(?:\d+(?:\.\d+)?|\p{L}[\p{L}\p{N}]*))/gu;
 
-// "u_a^T" becomes u with a lower a and a raised T; names_like_this stay as they are.
-export function parts(text: string): Part[] {
-  let rest = plain(text);
+// Splits "u_a^T" into u, subscript a and superscript T; names_like_this stay whole.
+export function splitScripts(text: string): TextPart[] {
+  let rest = plainText(text);
   for (const [sign, by] of SIGNS) rest = rest.replace(sign, by);
   rest = rest.replace(LETTERS, (name) => GREEK[name]);
-  const found: Part[] = [];
-  const add = (kind: Part['kind'], piece: string): void => {
-    if (piece) found.push({ kind, text: piece });
+  const pieces: TextPart[] = [];
+  const add = (kind: TextPart['kind'], piece: string): void => {
+    if (piece) pieces.push({ kind, text: piece });
   };
   while (rest) {
     SCRIPT.lastIndex = 0;
@@ -65,20 +65,20 @@ export function parts(text: string): Part[] {
     add('text', rest.slice(0, match.index));
     rest = rest.slice(match.index + match[0].length);
     add(match[1] === '_' ? 'sub' : 'sup', bare(match[2]));
-    const more = /^\^(T\b|-?\d+|\([^()]{1,24}\))/.exec(rest); // raised behind lowered
+    const more = /^\^(T\b|-?\d+|\([^()]{1,24}\))/.exec(rest); // a superscript after a subscript
     if (match[1] === '_' && more) {
       add('sup', bare(more[1]));
       rest = rest.slice(more[0].length);
     }
   }
   add('text', rest);
-  return found;
+  return pieces;
 }
 
-// The same where nothing can be lowered or raised: "u_a^T", with the signs that can be set.
-export function flat(text: string): string {
+// The same as one plain text, such as "u_a^T", where subscripts are not possible.
+export function flatText(text: string): string {
   const marks = { text: '', sub: '_', sup: '^' };
-  return parts(text)
+  return splitScripts(text)
     .map(({ kind, text: piece }) =>
       kind === 'text' || piece.length === 1 ? marks[kind] + piece : `${marks[kind]}(${piece})`,
     )

@@ -1,13 +1,13 @@
-// A view that fails says so, instead of taking the page with it.
+// Shows an error instead of a component that fails, and keeps the rest of the page.
 
 import { Component, type ComponentChildren } from 'preact';
 
 interface Props {
-  what: unknown;
+  what: unknown; // the content: a change resets the error
   children: ComponentChildren;
 }
 
-export class Guard extends Component<Props, { failure: string }> {
+export class ErrorBoundary extends Component<Props, { failure: string }> {
   override state = { failure: '' };
 
   override componentDidCatch(error: unknown): void {
@@ -15,7 +15,7 @@ export class Guard extends Component<Props, { failure: string }> {
     this.setState({ failure: error instanceof Error ? error.message : String(error) });
   }
 
-  // Other choices are another try.
+  // Other content is tried again.
   override componentWillReceiveProps(next: Readonly<Props>): void {
     if (next.what !== this.props.what && this.state.failure) this.setState({ failure: '' });
   }
@@ -24,7 +24,7 @@ export class Guard extends Component<Props, { failure: string }> {
     const { failure } = this.state;
     return failure ? (
       <p class="message warn" role="alert">
-        This cannot be drawn: {failure}
+        This part cannot be shown: {failure}
       </p>
     ) : (
       this.props.children

@@ -1,14 +1,14 @@
-// The table of claims; a row opens to all that is known of it.
+// The table of claims; a row opens to show the details of a claim.
 
 import { useContext } from 'preact/hooks';
-import { Home } from '../../shared/home';
-import { Guard } from '../../shared/guard';
-import { short } from '../numbers';
-import { Prose } from '../page';
-import { plain } from '../prose';
-import { figureOf, type Choices } from './choices';
-import { controlTold, interval, SIGNS, told, type Claim, type Judged, type Ledger } from './ledger';
-import { Opened } from './opened';
+import { PageContext } from '../../shared/page-address';
+import { ErrorBoundary } from '../../shared/error-boundary';
+import { formatShort } from '../number-format';
+import { FormattedText } from '../page-frame';
+import { plainText } from '../text-format';
+import { figureOptions, type Choices } from './page-choices';
+import { formatControlVerdict, formatInterval, SIGNS, formatVerdict, type Claim, type JudgedResult, type Ledger } from './ledger';
+import { ClaimDetails } from './claim-details';
 
 interface Props {
   ledger: Ledger;
@@ -18,7 +18,7 @@ interface Props {
 }
 
 export function ClaimTable({ ledger, shown, choices, change }: Props) {
-  if (!shown.length) return <p class="none dim">No claim is like that.</p>;
+  if (!shown.length) return <p class="none dim">No claim matches the filters.</p>;
   const several = ledger.topics.length > 1;
   return (
     <table class="claims" role="table" aria-label="Claims" onKeyDown={step}>
@@ -40,7 +40,7 @@ export function ClaimTable({ ledger, shown, choices, change }: Props) {
                 <tr role="row" class="topic">
                   <th role="rowheader" scope="rowgroup" colSpan={5}>
                     <h2>
-                      {number}. <bdi>{plain(name)}</bdi>
+                      {number}. <bdi>{plainText(name)}</bdi>
                     </h2>
                   </th>
                 </tr>
@@ -71,18 +71,18 @@ function step(event: KeyboardEvent): void {
 
 interface RowProps {
   claim: Claim;
-  mixed: boolean; // others may have been run in another size
+  mixed: boolean; // claims may have different sizes
   choices: Choices;
   change: (some: Partial<Choices>) => void;
 }
 
 function Row({ claim, mixed, choices, change }: RowProps) {
-  const { address } = useContext(Home);
+  const { address } = useContext(PageContext);
   const open = choices.open.includes(claim.id);
   const toggle = (): void => change({ open: turned(choices.open, claim.id, !open), at: '' });
-  // the reason has more room in another column
+  // a reason has more space in another column
   const idle = claim.outcome === 'failed' || claim.outcome === 'not run';
-  const told = idle ? claim.condition : claim.measured;
+  const text = idle ? claim.condition : claim.measured;
   const body = `claim-${claim.id}`;
   return (
     <>
@@ -101,50 +101,50 @@ function Row({ claim, mixed, choices, change }: RowProps) {
             <Statement claim={claim} />
           </button>
           <a class="id" href={address.link(claim.id)} title="Link to this claim">
-            {plain(claim.id)}
+            {plainText(claim.id)}
           </a>
           {mixed && claim.size && (
             <span class="dim small ran">
-              {plain(claim.size)}, seed {claim.seed}
+              {plainText(claim.size)}, seed {claim.seed}
             </span>
           )}
         </td>
         <td role="cell" class="measured" data-name="Measured">
           {claim.figure && (
             <>
-              <strong class="number">{short(claim.figure.value)}</strong>{' '}
-              <span class="dim number small">{interval(claim.figure)}</span>
+              <strong class="number">{formatShort(claim.figure.value)}</strong>{' '}
+              <span class="dim number small">{formatInterval(claim.figure)}</span>
             </>
           )}
-          {told && (
+          {text && (
             <div class="dim small">
-              <Prose text={told} />
+              <FormattedText text={text} />
             </div>
           )}
         </td>
         <td role="cell" class="number" data-name="Holds if">
-          {claim.figure && plain(claim.threshold)}
+          {claim.figure && plainText(claim.threshold)}
         </td>
         <td
           role="cell"
           class={claim.trusted === false ? 'control doubt' : 'control'}
           data-name="Control"
         >
-          {plain(controlTold(claim))}
+          {plainText(formatControlVerdict(claim))}
         </td>
       </tr>
       {open && (
         <tr role="row" class="body" id={body}>
           <td role="cell" colSpan={5}>
-            <Guard what={claim}>
-              <Opened
+            <ErrorBoundary what={claim}>
+              <ClaimDetails
                 claim={claim}
-                shown={figureOf(choices, claim.id)}
+                shown={figureOptions(choices, claim.id)}
                 change={(shown) => change({ figures: { ...choices.figures, [claim.id]: shown } })}
                 tried={choices.tried.includes(claim.id)}
-                attempt={(on) => change({ tried: turned(choices.tried, claim.id, on) })}
+                setTried={(on) => change({ tried: turned(choices.tried, claim.id, on) })}
               />
-            </Guard>
+            </ErrorBoundary>
           </td>
         </tr>
       )}
@@ -159,14 +159,14 @@ function turned(list: string[], id: string, on: boolean): string[] {
 export function Statement({ claim }: { claim: Claim }) {
   return claim.quoted ? (
     <>
-      “<Prose text={claim.statement} />”
+      “<FormattedText text={claim.statement} />”
     </>
   ) : (
-    <Prose text={claim.statement} />
+    <FormattedText text={claim.statement} />
   );
 }
 
-export function Verdict({ judged }: { judged: Judged }) {
+export function Verdict({ judged }: { judged: JudgedResult }) {
   const outcome = judged.outcome ?? 'not run';
   return (
     <span class="outcome" data-outcome={outcome}>
@@ -174,7 +174,7 @@ export function Verdict({ judged }: { judged: Judged }) {
         {SIGNS[outcome]}
       </i>
       <span>
-        <Prose text={told(judged)} />
+        <FormattedText text={formatVerdict(judged)} />
       </span>
     </span>
   );

@@ -1,4 +1,4 @@
-// A table for a page and for CSV.
+// The type of tables for pages and CSV files.
 
 export interface Table {
   title: string;

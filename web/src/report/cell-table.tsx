@@ -1,39 +1,39 @@
-// A table that is put in order by a press on a column's name.
+// A table that a click on a column name sorts.
 
 import { useState } from 'preact/hooks';
-import { Prose } from './page';
-import { plain } from './prose';
+import { FormattedText } from './page-frame';
+import { plainText } from './text-format';
 import type { Table } from './report-types';
-import { cellText, sorted, type Cell, type Order } from './sorting';
+import { cellText, sortRows, type Cell, type SortOrder } from './table-cells';
 
-const PART = 300; // rows at a time: a browser is slow with many
+const ROWS_PER_PART = 300; // because browsers are slow with many rows
 
 export function CellTable({ table }: { table: Table }) {
-  const [order, setOrder] = useState<Order | null>(null);
+  const [order, setOrder] = useState<SortOrder | null>(null);
   const numeric = table.header.map((_, i) =>
     table.rows.every(({ [i]: cell }) =>
       typeof cell === 'string' ? /^([\d.,%]*|-?Infinity|NaN)$/.test(cell) : typeof cell !== 'boolean',
     ),
   );
-  const [most, setMost] = useState(PART);
+  const [rowCount, setRowCount] = useState(ROWS_PER_PART);
   const press = (column: number): void =>
     setOrder((old) =>
       old?.column !== column ? { column, down: false } : old.down ? null : { column, down: true },
     );
   return (
-    <div class="scroll tall" tabIndex={0} role="region" aria-label={plain(table.title)}>
+    <div class="scroll tall" tabIndex={0} role="region" aria-label={plainText(table.title)}>
       <table>
         <caption>
           <strong>
-            <Prose text={table.title} />
+            <FormattedText text={table.title} />
           </strong>
         </caption>
         <thead>
           <tr>
             {table.header.map((name, i) => (
-              <th key={i} scope="col" class={numeric[i] ? 'number' : ''} aria-sort={sortOf(order, i)}>
+              <th key={i} scope="col" class={numeric[i] ? 'number' : ''} aria-sort={ariaSort(order, i)}>
                 <button type="button" class="order" onClick={() => press(i)}>
-                  <Prose text={name} />
+                  <FormattedText text={name} />
                   <i aria-hidden="true">{order?.column === i ? (order.down ? '↓' : '↑') : ''}</i>
                 </button>
               </th>
@@ -41,21 +41,21 @@ export function CellTable({ table }: { table: Table }) {
           </tr>
         </thead>
         <tbody>
-          {sorted(table.rows, order).slice(0, most).map((row, i) => (
+          {sortRows(table.rows, order).slice(0, rowCount).map((row, i) => (
             <tr key={i}>
               {row.map((cell, j) => (
                 <td key={j} class={numeric[j] ? 'number' : ''}>
-                  <Shown cell={cell} />
+                  <CellView cell={cell} />
                 </td>
               ))}
             </tr>
           ))}
         </tbody>
       </table>
-      {table.rows.length > most && (
+      {table.rows.length > rowCount && (
         <p>
-          The first {most.toLocaleString('en')} of {table.rows.length.toLocaleString('en')} rows.{' '}
-          <button type="button" onClick={() => setMost(most + PART)}>
+          The first {rowCount.toLocaleString('en')} of {table.rows.length.toLocaleString('en')} rows.{' '}
+          <button type="button" onClick={() => setRowCount(rowCount + ROWS_PER_PART)}>
             More rows
           </button>
         </p>
@@ -64,15 +64,15 @@ export function CellTable({ table }: { table: Table }) {
   );
 }
 
-function sortOf(order: Order | null, column: number): 'ascending' | 'descending' | 'none' {
+function ariaSort(order: SortOrder | null, column: number): 'ascending' | 'descending' | 'none' {
   if (order?.column !== column) return 'none';
   return order.down ? 'descending' : 'ascending';
 }
 
-// An interval is set small beside its number.
-function Shown({ cell }: { cell: Cell }) {
+// Shows an interval in small type beside its number.
+function CellView({ cell }: { cell: Cell }) {
   const text = cellText(cell);
-  if (typeof cell !== 'object' || cell === null) return <Prose text={text} />;
+  if (typeof cell !== 'object' || cell === null) return <FormattedText text={text} />;
   const [value, ...interval] = text.split(' ');
   return (
     <>
