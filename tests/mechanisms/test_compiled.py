@@ -358,7 +358,7 @@ def test_own_threads_where_pytorchs_cannot_be_found() -> None:
         assert torch.equal(compiled.causal(query, key, value), wanted)
     finally:
         torch.set_num_threads(before)
-        build._join_team(library)
+        build._use_pytorch_threads(library)
 
 
 @needs_compiler

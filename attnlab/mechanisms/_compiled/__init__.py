@@ -1,4 +1,4 @@
-"""Kernel and block-sparse attention in C: what scan.py, kernel.py and blocks.py say, faster."""
+"""Kernel and block-sparse attention in C: the same as _scan.py, kernel.py and _block_sparse.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-/* Block-sparse softmax: each block of queries looks at a few blocks of keys (a table), and inside
- * them at what a window, causality and padding leave. Forward and backward, a query block at a time;
- * its scores (L x W L) never leave the second cache.
+/* Block-sparse softmax: each block of queries attends to a few blocks of keys (a table), and within
+ * them to what window, causal mask and padding allow. Forward and backward, one query block at a
+ * time, so that its scores (L x W L) stay in the second-level cache.
  *
  * Letters: L tokens of a block, LP the same padded, S tokens, D head size (sizes->C), M value size. */
 
@@ -71,7 +71,7 @@ static void F(hide_padding)(const F(sparse) *r, const Array *keys, int64_t b) {
     }
 }
 
-/* NOTHING for keys of one block outside of first..last, counted within the block. */
+/* Sets NOTHING for keys outside of first..last, counted within the block. */
 static hot void F(hide_range)(REAL *row, int64_t LP, int64_t first, int64_t last) {
     if (last < 0) last = 0;
     for (int64_t j = 0; j < (first < LP ? first : LP); j++) row[j] = NOTHING;
@@ -94,7 +94,7 @@ static void F(score_block)(const F(sparse) *r, const Sizes *n, int64_t a, int64_
     }
 }
 
-/* All scores of query block a: how many columns. */
+/* All scores of query block a. Returns the number of columns. */
 static int64_t F(score)(const F(sparse) *r, const Sizes *n, const int64_t *table, int64_t a,
                         int64_t rows) {
     int64_t columns = 0;
@@ -121,7 +121,7 @@ static hot void F(exponentials)(REAL *row, int64_t columns, REAL most) {
         F(store)(row + j, F(exp)(F(load)(row + j) - most));
 }
 
-/* Softmax of one row but for the division: its largest score and 1 / sum, 0 if it sees nothing. */
+/* Softmax of one row without the division: its largest score and 1 / sum, 0 without visible keys. */
 static void F(soften)(REAL *row, int64_t columns, REAL *most, REAL *inverse) {
     F(vec) best = F(all)(NOTHING), total = {0};
     for (int64_t j = 0; j < columns; j += LANES) best = F(max)(best, F(load)(row + j));
@@ -185,7 +185,7 @@ static void F(score_gradients)(const F(sparse) *r, const REAL *fit, const REAL *
     }
 }
 
-/* What query block a sends back to itself and to key block b, whose columns begin at `at`. */
+/* Gradients of query block a and key block b, whose columns begin at `at`. */
 static void F(send_back)(const F(sparse) *r, int64_t b, int64_t rows, int64_t at) {
     const int64_t first = b * r->LP;
     for (int64_t d = 0; d < r->DP; d += WIDE) {

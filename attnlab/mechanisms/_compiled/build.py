@@ -1,9 +1,9 @@
-"""Builds the C kernels on the machine that will run them, once, and loads them.
+"""Build the C kernels at first use, on the machine that runs them, and load them.
 
-Not at install: a wheel with a library inside would have to be built for every system and could use
-no instruction that the oldest of them lacks (half the speed or less), and an install must not fail
-for want of a compiler. At first use the machine is known. The library stays in the cache folder,
-under a name made of all that it depends on. Without a compiler attnlab computes in PyTorch alone.
+They are not built at install time: a wheel with a library would be needed for every system, could
+not use newer processor instructions (half the speed or less), and installing must not fail without
+a compiler. The library stays in the cache folder, under a hash of everything it depends on. Without
+a compiler, attnlab computes in PyTorch.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ FLAGS = [
     "-fPIC",
     "-shared",
 ]
-# this machine's own instructions: clang on ARM knows the second spelling alone
+# the instructions of this machine; clang on ARM accepts only the second spelling
 TARGETS: tuple[list[str], ...] = (["-march=native"], ["-mcpu=native"], [])
-PATIENCE = 300  # seconds; it takes about 5
+TIMEOUT = 300  # seconds; compiling takes about 5
 
 
 @dataclass(frozen=True)
 class Status:
-    """Whether the kernels are there, and why or why not."""
+    """Whether the kernels are loaded, and why or why not."""
 
     library: ctypes.CDLL | None
     reason: str
-    """Half a sentence for people."""
+    """A clause that follows "because"."""
 
     @property
     def active(self) -> bool:
@@ -53,9 +53,9 @@ class Status:
 
 @lru_cache(maxsize=1)
 def status() -> Status:
-    """Builds if need be; never raises."""
+    """The kernels, built if necessary; never raises."""
     if os.environ.get(SWITCH, "1") == "0":
-        return Status(None, f"the environment says {SWITCH}=0")
+        return Status(None, f"the environment variable {SWITCH} is 0")
     compiler = _compiler()
     if compiler is None:
         return Status(
@@ -67,10 +67,14 @@ def status() -> Status:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, lambda part: _compile(compiler, part))
         library = ctypes.CDLL(str(path))
-    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # no home folder is one
+    except (
+        OSError,
+        RuntimeError,
+        subprocess.SubprocessError,
+    ) as error:  # also raised without a home folder
         return Status(None, f"the C kernels could not be built ({_short(error)})")
-    _join_team(library)
-    return Status(library, f"{compiler.name} has built the kernels (in {path.parent})")
+    _use_pytorch_threads(library)
+    return Status(library, f"{compiler.name} built the kernels (in {path.parent})")
 
 
 def cache_folder() -> Path:
@@ -80,14 +84,14 @@ def cache_folder() -> Path:
 
 def _compiler() -> Path | None:
     for name in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
-        found = shutil.which(name) if name else None
-        if found is not None:
-            return Path(found)
+        path = shutil.which(name) if name else None
+        if path is not None:
+            return Path(path)
     return None
 
 
 def _key(compiler: Path) -> str:
-    """Of sources, compiler and processor: a library for another must not be loaded."""
+    """A hash of sources, compiler and processor, so that no other library is loaded."""
     real = compiler.resolve()
     facts = [str(real), str(real.stat().st_mtime_ns), repr((FLAGS, TARGETS)), _processor()]
     texts = [path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob("*.[ch]"))]
@@ -99,29 +103,29 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
-    telling = ("model name", "flags", "Features", "CPU part")
+    relevant = ("model name", "flags", "Features", "CPU part")
     return platform.machine() + "".join(
-        sorted({line for line in lines if line.startswith(telling)})
+        sorted({line for line in lines if line.startswith(relevant)})
     )
 
 
-def _compile(compiler: Path, to: Path) -> None:
+def _compile(compiler: Path, output: Path) -> None:
     for target in TARGETS:
-        paths = (str(path) for path in (to, SOURCES / "kernels.c"))
+        paths = (str(path) for path in (output, SOURCES / "kernels.c"))
         command = [str(compiler), *FLAGS, *target, "-o", *paths, "-lpthread"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
         if done.returncode == 0:
             return
     raise subprocess.SubprocessError(f"{compiler.name}: {done.stderr}")
 
 
-def _join_team(library: ctypes.CDLL) -> None:
-    """Give the library PyTorch's own OpenMP threads, where they can be found."""
+def _use_pytorch_threads(library: ctypes.CDLL) -> None:
+    """Let the library use PyTorch's OpenMP threads, if they can be found."""
     try:
-        own = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-        team = ctypes.cast(own.GOMP_parallel, ctypes.c_void_p)
+        torch_library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        team = ctypes.cast(torch_library.GOMP_parallel, ctypes.c_void_p)
     except (OSError, AttributeError):
-        return  # it starts threads itself
+        return  # the library then starts its own threads
     library.attnlab_use_team.argtypes = [ctypes.c_void_p]
     library.attnlab_use_team.restype = None
     library.attnlab_use_team(team)

@@ -1,4 +1,4 @@
-"""Calls of the C kernels with tensors.
+"""Call the C kernels with tensors.
 
 Letters: B batch, H heads, T tokens.
 """
@@ -18,21 +18,21 @@ from attnlab.mechanism import needs_definition_gradients
 from attnlab.mechanisms._compiled.build import status
 
 TYPES = {torch.float32: "float", torch.float64: "double"}
-# As in job.h. Packed bytes: a ctypes.Structure takes longer to fill than a step to compute.
+# As in job.h. Packed bytes, because filling a ctypes.Structure takes longer than a decoding step.
 SIZES = struct.Struct("11qd")
-ARRAYS = struct.Struct("64q")  # 16, the most that a kernel takes: address and three strides
-NOWHERE = (0,) * 64
-LARGE = 1 << 22  # bytes from which fresh memory is asked for in large pages, as NumPy does
+ARRAYS = struct.Struct("64q")  # at most 16 arrays: address and three strides each
+NO_ARRAYS = (0,) * 64
+LARGE = 1 << 22  # bytes from which new memory uses large pages, as in NumPy
 
 
 @torch.compiler.assume_constant_result
 def is_built() -> bool:
-    """The kernels are built and loaded."""
+    """Whether the kernels are built and loaded."""
     return status().active
 
 
 def can_run(x: Tensor) -> bool:
-    """The kernels can compute with tensors like this one."""
+    """Whether the kernels support tensors like this one."""
     return (
         x.dtype in TYPES
         and x.device.type == "cpu"
@@ -62,21 +62,21 @@ def run(
 ) -> None:
     """Call a kernel with its arrays in the order of job.h, on the tokens of `like` (B, H, T, _)."""
     B, H, T = like.shape[:3]
-    places: list[int] = []
+    fields: list[int] = []
     for x in arrays:
         if x is None or not x.numel():
-            places += NOWHERE[:4]
+            fields += NO_ARRAYS[:4]
         else:
-            places += (x.data_ptr(), *(*x.stride(), 0, 0)[:3])
+            fields += (x.data_ptr(), *(*x.stride(), 0, 0)[:3])
     threads = torch.get_num_threads()
     sizes = SIZES.pack(B, H, T, C, M, logs, threads, block, columns, causal, window, scale)
-    where = ARRAYS.pack(*places, *NOWHERE[len(places) :])
-    if _kernel(kernel, like.dtype)(sizes, where):
-        raise MemoryError(f"{kernel}: no memory to work in, for {B} x {H} x {T} tokens")
+    packed = ARRAYS.pack(*fields, *NO_ARRAYS[len(fields) :])
+    if _kernel(kernel, like.dtype)(sizes, packed):
+        raise MemoryError(f"{kernel}: not enough memory for {B} x {H} x {T} tokens")
 
 
 def peak_scratch_bytes() -> int:
-    """Bytes that kernels worked in at once, at most, since this was last asked."""
+    """The most bytes of scratch memory that kernels used since the last call."""
     library = status().library
     if library is None:
         return 0
@@ -84,9 +84,9 @@ def peak_scratch_bytes() -> int:
     return int(library.attnlab_most_scratch())
 
 
-def in_large_pages(fresh: Sequence[Tensor]) -> None:
-    """Ask for large pages behind tensors that nobody has written to yet: see pages.h."""
-    for x in fresh:
+def use_large_pages(tensors: Sequence[Tensor]) -> None:
+    """Request large pages for tensors that were not written to yet: see pages.h."""
+    for x in tensors:
         size = x.numel() * x.element_size()
         if size >= LARGE:
             address, length = ctypes.c_void_p(x.data_ptr()), ctypes.c_int64(size)
@@ -94,10 +94,10 @@ def in_large_pages(fresh: Sequence[Tensor]) -> None:
 
 
 def dense(x: Tensor) -> Tensor:
-    """The numbers of a token must lie side by side; tokens may lie anywhere."""
+    """The tensor with contiguous numbers in each token; tokens may have any stride."""
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
 def all_dense(inputs: Sequence[Any]) -> list[Any]:
-    """The same with dense tensors; what is no tensor stays."""
+    """The inputs with dense tensors; other values stay unchanged."""
     return [dense(x) if isinstance(x, Tensor) else x for x in inputs]

@@ -1,15 +1,15 @@
 /* Causal attention: y_i = sum over j <= i of phi(q_i).phi(k_j) [v_j, 1], forward and backward.
  *
- * Tokens go through in chunks. In most, no key stands out and the peak stays; in the others, as in
- * the first, it is moved token by token. `peaks` keeps the peak at each chunk's beginning, from
- * which backward finds all others again. */
+ * Tokens are processed in chunks. In most chunks no key exceeds the peak by much, and the peak stays;
+ * in others, as in the first, it moves token by token. `peaks` keeps the peak at the beginning of
+ * each chunk, from which backward recomputes the others. */
 
 /* One row of the batch: where its numbers are, and scratch memory for one chunk. */
 typedef struct {
     F(side) query, key;
     const REAL *value, *out, *bottom, *peaks, *grad;
     int64_t value_step, out_step, grad_step;
-    int64_t T, C, M, CP, MP, VP; /* padded: features, values, values with a one behind them */
+    int64_t T, C, M, CP, MP, VP; /* padded: features, values, values followed by a one */
     REAL *peak, *decay, *total, *path; /* path: the peak at each token of a chunk */
     REAL *q, *k, *q_size, *k_size;     /* chunk x CP: phi, and its size */
     REAL *v, *g, *to_value, *to_key;   /* chunk x VP, VP, VP, CP */
@@ -37,7 +37,7 @@ static F(causal) F(open_causal)(const Sizes *n, const Array *x, int64_t b, int64
     r.out = F(at)(&x[OUT], b, h), r.out_step = x[OUT].token;
     r.grad = F(at)(&x[GRAD], b, h), r.grad_step = x[GRAD].token;
     r.bottom = F(at)(&x[BOTTOM], b, h), r.peaks = F(at)(&x[PEAKS], b, h);
-    /* without signs a feature is its size, in one place */
+    /* without signs a feature equals its size, so they share memory */
     if (!r.query.sign) r.q_size = r.q;
     if (!r.key.sign) r.k_size = r.k;
     for (int64_t c = 0; c < CP; c++) r.peak[c] = EMPTY, r.total[c] = 0;
@@ -71,8 +71,8 @@ static hot void F(place_gradient)(const F(causal) *r, int64_t t, int64_t slot) {
                       r->M, r->VP, r->bottom[t]);
 }
 
-/* Token t of the chunk that comes next: what is read of it with its key, and with its query. A few
- * lines at a time, since the processor stands still where it is asked to wait for many. */
+/* Prefetch token t of the next chunk, with its key and with its query: a few cache lines at a time,
+ * because the processor stalls when too many are requested. */
 static hot void F(fetch_key)(const F(causal) *r, int64_t t) {
     if (t < 0 || t >= r->T) return;
     F(fetch_side)(&r->key, t);
@@ -86,10 +86,10 @@ static hot void F(fetch_query)(const F(causal) *r, int64_t t) {
     if (r->grad) F(fetch)(r->grad + t * r->grad_step, r->M);
 }
 
-/* n keys from token `first` on, or backwards where step is -1, relative to the peak as it is.
- * Whether that serves: 0 where one stands so far above the peak that it must be moved. */
+/* n keys from token `first` on, or backwards if step is -1, relative to the current peak. Returns 0
+ * if a key exceeds the peak so far that the peak must move. */
 static int F(place_keys)(const F(causal) *r, int64_t first, int64_t step, int64_t n) {
-    const F(side) key = r->key; /* copies, which no store can change */
+    const F(side) key = r->key; /* a copy, which no store can change */
     REAL *const sizes = r->k_size, *const k = r->k, *const peak = r->peak;
     F(bits) above = {0};
     for (int64_t i = 0; i < n; i++) {
@@ -104,7 +104,7 @@ static int F(place_keys)(const F(causal) *r, int64_t first, int64_t step, int64_
     return !any;
 }
 
-/* The same of queries. */
+/* The same for queries. */
 static void F(place_queries)(const F(causal) *r, int64_t first, int64_t step, int64_t n) {
     const F(side) query = r->query;
     REAL *const sizes = r->q_size, *const q = r->q, *const peak = r->peak;
@@ -135,7 +135,7 @@ static void F(denominators)(REAL *restrict total, const REAL *restrict k, const 
 /* Tokens first to first + n, whose keys are in place. */
 static void F(forward_tokens)(F(causal) *r, int64_t first, int64_t n) {
     REAL *bottom = (REAL *)r->bottom + first, *out = (REAL *)r->out + first * r->out_step;
-    const int whole = r->M == r->MP; /* then values need no padding and are read where they lie */
+    const int whole = r->M == r->MP; /* then values need no padding and are read in place */
     F(place_queries)(r, first, 1, n);
     if (!whole)
         for (int64_t i = 0; i < n; i++) F(place_value)(r, first + i, i);
@@ -170,7 +170,7 @@ static void F(causal_forward)(const Sizes *sizes, const Array *x, int64_t b, int
     }
 }
 
-/* d log_q, keys in place: the sums once more, now against the gradient of each output. */
+/* d log_q, keys in place: the sums again, now multiplied with the gradient of each output. */
 static void F(query_tokens)(F(causal) *r, const Array *x, int64_t b, int64_t h, int64_t first,
                             int64_t n) {
     for (int64_t i = 0; i < n; i++) {
@@ -207,8 +207,8 @@ static void F(causal_query_gradient)(const Sizes *sizes, const Array *x, int64_t
     }
 }
 
-/* d log_k and d v of n tokens from `last` backwards, slot 0 first, keys in place: what later
- * queries sent back. */
+/* d log_k and d v of n tokens from `last` backwards, slot 0 first, keys in place: the
+ * gradients from later queries. */
 static void F(key_tokens)(F(causal) *r, const Array *x, int64_t b, int64_t h, int64_t last,
                           int64_t n) {
     F(place_queries)(r, last, -1, n);

@@ -1,9 +1,9 @@
 /* phi(x) = sign * exp(log) of queries and keys, relative to references that keep it in range.
  *
- * `peak` holds, per feature, a log that some key seen so far has, and that none exceeds by more than
+ * `peak` holds, per feature, the log of some earlier key, which no key so far exceeds by more than
  * MARGIN. A key is exp(log_k - peak), a query exp(log_q + peak - r) with r the largest log_q + peak:
- * at most 1, and 1 somewhere. So a positive denominator is at least 1, nothing that matters
- * underflows, and no number depends on the future but for its rounding. */
+ * at most 1, and 1 somewhere. So a positive denominator is at least 1, no relevant term
+ * underflows, and only rounding depends on later keys. */
 
 /* Queries or keys of one row of the batch. */
 typedef struct {
@@ -30,14 +30,14 @@ static hot void F(fetch_side)(const F(side) *side, int64_t t) {
     if (side->sign) F(fetch)(side->sign + t * side->sign_step, side->C);
 }
 
-/* n numbers to a padded row. */
+/* Copies n numbers to a padded row. */
 static hot void F(lay)(REAL *restrict row, const REAL *restrict from, int64_t n, int64_t padded,
                           REAL rest) {
     memcpy(row, from, (size_t)n * sizeof(REAL));
     for (int64_t i = n; i < padded; i++) row[i] = rest;
 }
 
-/* C numbers, each its own or all the same one, as a padded row: the very row where that fits. */
+/* C numbers, all different or one repeated, as a padded row; without a copy where possible. */
 static hot const REAL *F(row)(const REAL *from, const F(side) *side, REAL rest) {
     if (side->logs == side->padded) return from;
     if (side->logs == side->C) {
@@ -53,7 +53,7 @@ static hot const REAL *F(logs)(const F(side) *side, int64_t t) {
     return F(row)(side->log + t * side->log_step, side, NOTHING);
 }
 
-/* Move the peak up to key t; decay gets exp(old - new). Whether it moved. */
+/* Moves the peak up to key t and sets decay to exp(old - new). Returns whether it moved. */
 static int F(raise)(const F(side) *key, int64_t t, REAL *restrict peak, REAL *restrict decay) {
     const REAL *log = F(logs)(key, t);
     F(bits) moved = {0};
@@ -68,7 +68,7 @@ static int F(raise)(const F(side) *key, int64_t t, REAL *restrict peak, REAL *re
     return any != 0;
 }
 
-/* |phi(k)| of token t, sign aside. Where it stands more than MARGIN above the peak. */
+/* |phi(k)| of token t without sign. Returns where it exceeds the peak by more than MARGIN. */
 static hot F(bits) F(key_size)(const F(side) *key, int64_t t, const REAL *restrict peak,
                                REAL *restrict size) {
     const REAL *log = F(logs)(key, t);
@@ -95,7 +95,7 @@ static hot void F(query_size)(const F(side) *query, int64_t t, const REAL *restr
         F(store)(size + c, F(exp)(F(load)(size + c) - reference));
 }
 
-/* phi from its size: the same without signs. Padding is 0 either way. */
+/* phi from its size, which is the same without signs. Padding is 0 in both cases. */
 static hot void F(signed_value)(const F(side) *side, int64_t t, const REAL *size, REAL *value) {
     if (!side->sign) {
         if (value != size) memcpy(value, size, (size_t)side->padded * sizeof(REAL));
@@ -127,7 +127,7 @@ static hot void F(feature_gradients)(const F(side) *side, int64_t t, REAL *restr
     }
 }
 
-/* row / bottom, and 0 where bottom is 0; a reciprocal of the tiniest would overflow. */
+/* row / bottom, and 0 where bottom is 0. The reciprocal of a tiny number would overflow. */
 static hot void F(divide)(REAL *to, const REAL *row, int64_t n, REAL bottom) {
     if (bottom > (REAL)1e-30 || bottom < (REAL)-1e-30 || bottom != bottom) {
         const REAL inverse = 1 / bottom;

@@ -1,17 +1,17 @@
-/* Rows of a job shared out to threads, and the arrays that a job reads and writes. */
+/* Splits the rows of a job over threads, and describes the arrays that it reads and writes. */
 
 typedef struct {
-    char *data; /* NULL: not given */
+    char *data; /* NULL if absent */
     int64_t batch, head, token; /* strides in numbers; within a token numbers are contiguous */
 } Array;
 
-/* Which array is which, in causal and whole attention. */
+/* The order of the arrays in causal and non-causal attention. */
 enum {
     QUERY_SIGN, QUERY_LOG, KEY_SIGN, KEY_LOG, VALUE, OUT, BOTTOM, PEAKS, SUMS,
     GRAD, QUERY_SIGN_GRAD, QUERY_LOG_GRAD, KEY_SIGN_GRAD, KEY_LOG_GRAD, VALUE_GRAD, SUMS_GRAD
 };
 
-/* ... and in block-sparse softmax. FIT: the largest score and 1 / sum of each query. */
+/* The order in block-sparse softmax. FIT: the largest score and 1 / sum of each query. */
 enum {
     S_QUERY, S_KEY, S_VALUE, S_OUT, S_FIT, S_REAL, S_TABLE,
     S_GRAD, S_QUERY_GRAD, S_KEY_GRAD, S_VALUE_GRAD
@@ -34,8 +34,8 @@ typedef struct {
     int64_t bytes, next, failed;
 } Job;
 
-/* Bytes of scratch that all threads hold, and the most since it was last asked for: PyTorch knows
- * nothing of them. */
+/* Bytes of scratch memory of all threads, and their peak since the last query. PyTorch does not
+ * count them. */
 static int64_t held = 0, most = 0;
 static void hold(int64_t bytes) {
     const int64_t now = __atomic_add_fetch(&held, bytes, __ATOMIC_RELAXED);
@@ -68,15 +68,15 @@ static void *work(void *given) {
     return NULL;
 }
 
-/* PyTorch's own OpenMP team, if Python found it: a second team would fight the first one's idle
- * threads, which spin for a while, over the cores. */
+/* PyTorch's OpenMP threads, if Python found them. Other threads would compete for the cores with
+ * these, which spin for a while when idle. */
 typedef void (*Team)(void (*)(void *), void *, unsigned, unsigned);
 static Team team = NULL;
 void attnlab_use_team(void *found) { team = (Team)found; }
 static void work_in_team(void *job) { work(job); }
 
-/* Below so many products it takes longer to wake other threads than to be done without them. All of
- * them or none: a team that shrinks and grows again starts its threads anew. */
+/* Below this many products, waking other threads takes longer than the work. Use all threads or
+ * none, because OpenMP restarts its threads when their number changes. */
 #define WORTH_THREADS 2000000
 
 static int64_t products(const Sizes *n) {
@@ -84,7 +84,7 @@ static int64_t products(const Sizes *n) {
     return n->B * n->H * n->T * n->C * keys;
 }
 
-/* 0, or 1 for want of memory */
+/* Returns 0, or 1 if there is not enough memory. */
 static int run(const Sizes *sizes, const Array *arrays, Row row, int64_t numbers, size_t each) {
     Job job = {sizes, arrays, row, numbers * (int64_t)each, 0, 0};
     const int64_t rows = sizes->B * sizes->H;

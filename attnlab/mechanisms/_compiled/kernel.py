@@ -12,15 +12,20 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanisms._compiled.calls import all_dense, dense, run
-from attnlab.mechanisms._compiled.operators import differentiable, gradients_of, operator, require
+from attnlab.mechanisms._compiled.operators import (
+    allocate_gradients,
+    operator,
+    register_gradient,
+    require,
+)
 from attnlab.mechanisms._scan import Features
 
-CHUNK = 24  # tokens of a piece, as in kernels.c
+CHUNK = 24  # tokens per piece, as in kernels.c
 Signs = Tensor | None
 
 
 def causal(query: Features, key: Features, value: Tensor) -> Tensor:
-    """`scan.causal_scan` on (B, H, T, ...) tensors."""
+    """`_scan.causal_scan` on (B, H, T, ...) tensors."""
     return torch.ops.attnlab.causal(*query, *key, value)[0]
 
 
@@ -30,10 +35,10 @@ def sums(key: Features, value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def read(query: Features, sums: Tensor, peak: Tensor) -> Tensor:
-    """What queries (B, H, T, C) read from such sums: (B, H, T, M)."""
+    """The outputs (B, H, T, M) of queries (B, H, T, C) that read such sums."""
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return torch.ops.attnlab.read(*query, sums, peak)[0]
-    sign, log = all_dense(query)  # a decoding step: the dispatcher costs more than the kernel
+    sign, log = all_dense(query)  # a decoding step, where the dispatcher costs more than the kernel
     out = log.new_empty((*log.shape[:3], sums.shape[3] - 1))
     if out.numel():
         _read(sign, log, sums, peak, out, None)
@@ -41,7 +46,7 @@ def read(query: Features, sums: Tensor, peak: Tensor) -> Tensor:
 
 
 def absorb_in_place(key: Features, value: Tensor, sums: Tensor, peak: Tensor) -> None:
-    """One token (B, H, 1, ...) more in contiguous sums and their peak, written over."""
+    """Add one token (B, H, 1, ...) to contiguous sums and their peak, in place."""
     sign = None if key.sign is None else dense(key.sign)
     arrays = (None, None, sign, dense(key.log), dense(value), None, None, peak, sums)
     run("absorb", arrays, key.log, **_sizes(key.sign, key.log, value.shape[3]))
@@ -63,7 +68,9 @@ def _sizes_with(sign: Signs, log: Tensor, sums: Tensor, width: int) -> dict[str,
 # Causal attention
 
 
-def _causal_room(qs: Signs, ql: Tensor, ks: Signs, kl: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+def _allocate_causal(
+    qs: Signs, ql: Tensor, ks: Signs, kl: Tensor, value: Tensor
+) -> tuple[Tensor, ...]:
     """out, bottom (B, H, T, 1), peaks (B, H, P, C)"""
     del qs, ql, ks
     B, H, T, _ = value.shape
@@ -76,11 +83,11 @@ def _causal(qs: Signs, ql: Tensor, ks: Signs, kl: Tensor, value: Tensor, *result
     run("causal", (qs, ql, ks, kl, value, *results), kl, **_sizes(ks, kl, value.shape[3]))
 
 
-def _causal_back_room(*given: Any) -> tuple[Tensor, ...]:
-    return gradients_of(*given[:5])
+def _allocate_causal_backward(*inputs: Any) -> tuple[Tensor, ...]:
+    return allocate_gradients(*inputs[:5])
 
 
-def _causal_back(
+def _causal_backward(
     qs: Signs, ql: Tensor, ks: Signs, kl: Tensor, value: Tensor, *rest: Tensor
 ) -> None:
     (out, bottom, peaks, grad), grads = rest[:4], rest[4:]
@@ -90,31 +97,33 @@ def _causal_back(
     run("causal_backward", arrays, kl, **_sizes(ks, kl, value.shape[3]))
 
 
-def _causal_chain(*saved: Any) -> tuple[Signs, ...]:
+def _causal_gradients(*saved: Any) -> tuple[Signs, ...]:
     d_qs, d_ql, d_ks, d_kl, d_value = torch.ops.attnlab.causal_backward(*saved)
     signed = saved[0] is not None
     return d_qs if signed else None, d_ql, d_ks if signed else None, d_kl, d_value
 
 
-FIVE = "Tensor? query_sign, Tensor query_log, Tensor? key_sign, Tensor key_log, Tensor value"
-FOUND = "Tensor out, Tensor bottom, Tensor peaks, Tensor grad"
+CAUSAL_INPUTS = (
+    "Tensor? query_sign, Tensor query_log, Tensor? key_sign, Tensor key_log, Tensor value"
+)
+RESULTS = "Tensor out, Tensor bottom, Tensor peaks, Tensor grad"
 INPUTS = "BHTC BHTL BHTC BHTL BHTM"
-operator("causal", FIVE, 3, INPUTS, _causal_room, _causal)
+operator("causal", CAUSAL_INPUTS, 3, INPUTS, _allocate_causal, _causal)
 operator(
     "causal_backward",
-    f"{FIVE}, {FOUND}",
+    f"{CAUSAL_INPUTS}, {RESULTS}",
     5,
     f"{INPUTS} BHTM BHT1 BHPL BHTM",
-    _causal_back_room,
-    _causal_back,
+    _allocate_causal_backward,
+    _causal_backward,
 )
-differentiable("causal", _causal_chain)
+register_gradient("causal", _causal_gradients)
 
 
 # Sums over all keys
 
 
-def _sums_room(ks: Signs, kl: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+def _allocate_sums(ks: Signs, kl: Tensor, value: Tensor) -> tuple[Tensor, ...]:
     """sums (B, H, C, M+1), peak (B, H, 1, C)"""
     B, H, _, M = value.shape
     C = (kl if ks is None else ks).shape[3]
@@ -126,11 +135,11 @@ def _sums(ks: Signs, kl: Tensor, value: Tensor, sums: Tensor, peak: Tensor) -> N
     run("sums", arrays, kl, **_sizes(ks, kl, value.shape[3]))
 
 
-def _sums_back_room(*given: Any) -> tuple[Tensor, ...]:
-    return gradients_of(*given[:3])
+def _allocate_sums_backward(*inputs: Any) -> tuple[Tensor, ...]:
+    return allocate_gradients(*inputs[:3])
 
 
-def _sums_back(ks: Signs, kl: Tensor, value: Tensor, *rest: Tensor) -> None:
+def _sums_backward(ks: Signs, kl: Tensor, value: Tensor, *rest: Tensor) -> None:
     peak, sums_grad, *grads = rest
     peak = peak.contiguous()
     arrays = (None, None, ks, kl, value, None, None, peak, None, None, None, None, *grads)
@@ -138,7 +147,7 @@ def _sums_back(ks: Signs, kl: Tensor, value: Tensor, *rest: Tensor) -> None:
     run("sums_backward", (*arrays, sums_grad.contiguous()), kl, **sizes)
 
 
-def _sums_chain(
+def _sums_gradients(
     ks: Signs, kl: Tensor, value: Tensor, sums: Tensor, peak: Tensor, grad: Tensor
 ) -> tuple[Signs, ...]:
     del sums
@@ -146,23 +155,23 @@ def _sums_chain(
     return None if ks is None else d_ks, d_kl, d_value
 
 
-THREE = "Tensor? key_sign, Tensor key_log, Tensor value"
-operator("sums", THREE, 2, "BHTC BHTL BHTM", _sums_room, _sums)
+SUMS_INPUTS = "Tensor? key_sign, Tensor key_log, Tensor value"
+operator("sums", SUMS_INPUTS, 2, "BHTC BHTL BHTM", _allocate_sums, _sums)
 operator(
     "sums_backward",
-    f"{THREE}, Tensor peak, Tensor grad",
+    f"{SUMS_INPUTS}, Tensor peak, Tensor grad",
     3,
     "BHTC BHTL BHTM BH1L BHCN",
-    _sums_back_room,
-    _sums_back,
+    _allocate_sums_backward,
+    _sums_backward,
 )
-differentiable("sums", _sums_chain)
+register_gradient("sums", _sums_gradients)
 
 
-# Queries that read them
+# Queries that read the sums
 
 
-def _read_room(qs: Signs, ql: Tensor, sums: Tensor, peak: Tensor) -> tuple[Tensor, ...]:
+def _allocate_read(qs: Signs, ql: Tensor, sums: Tensor, peak: Tensor) -> tuple[Tensor, ...]:
     """out (B, H, T, M), bottom (B, H, T, 1)"""
     del qs, peak
     shape = ql.shape[:3]
@@ -174,12 +183,14 @@ def _read(qs: Signs, ql: Tensor, sums: Tensor, peak: Tensor, *results: Signs) ->
     run("read", arrays, ql, **_sizes_with(qs, ql, sums, sums.shape[3] - 1))
 
 
-def _read_back_room(qs: Signs, ql: Tensor, sums: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
+def _allocate_read_backward(
+    qs: Signs, ql: Tensor, sums: Tensor, *rest: Tensor
+) -> tuple[Tensor, ...]:
     del rest
-    return (*gradients_of(qs, ql), sums.new_empty(sums.shape))
+    return (*allocate_gradients(qs, ql), sums.new_empty(sums.shape))
 
 
-def _read_back(qs: Signs, ql: Tensor, sums: Tensor, peak: Tensor, *rest: Tensor) -> None:
+def _read_backward(qs: Signs, ql: Tensor, sums: Tensor, peak: Tensor, *rest: Tensor) -> None:
     out, bottom, grad, d_qs, d_ql, d_sums = rest
     sums, peak = sums.contiguous(), peak.contiguous()
     arrays = (qs, ql, None, None, None, out, bottom, peak, sums, grad, d_qs, d_ql)
@@ -187,19 +198,19 @@ def _read_back(qs: Signs, ql: Tensor, sums: Tensor, peak: Tensor, *rest: Tensor)
     run("read_backward", (*arrays, None, None, None, d_sums), ql, **sizes)
 
 
-def _read_chain(*saved: Any) -> tuple[Signs, ...]:
+def _read_gradients(*saved: Any) -> tuple[Signs, ...]:
     d_qs, d_ql, d_sums = torch.ops.attnlab.read_backward(*saved)
     return None if saved[0] is None else d_qs, d_ql, d_sums, None
 
 
-FOUR = "Tensor? query_sign, Tensor query_log, Tensor sums, Tensor peak"
-operator("read", FOUR, 2, "BHTC BHTL BHCN BH1L", _read_room, _read)
+READ_INPUTS = "Tensor? query_sign, Tensor query_log, Tensor sums, Tensor peak"
+operator("read", READ_INPUTS, 2, "BHTC BHTL BHCN BH1L", _allocate_read, _read)
 operator(
     "read_backward",
-    f"{FOUR}, Tensor out, Tensor bottom, Tensor grad",
+    f"{READ_INPUTS}, Tensor out, Tensor bottom, Tensor grad",
     3,
     "BHTC BHTL BHCN BH1L BHTM BHT1 BHTM",
-    _read_back_room,
-    _read_back,
+    _allocate_read_backward,
+    _read_backward,
 )
-differentiable("read", _read_chain)
+register_gradient("read", _read_gradients)

@@ -1,12 +1,12 @@
-/* Kernel and block-sparse attention at the speed of the machine. attnlab/mechanisms/_compiled/__init__.py builds this
- * file and calls it; attnlab/mechanisms/_scan.py says what it computes, in PyTorch.
+/* Kernel and block-sparse attention in C. attnlab/mechanisms/_compiled/build.py compiles this file,
+ * calls.py calls it, and attnlab/mechanisms/_scan.py is the same in PyTorch.
  *
  * phi(x) = sign * exp(log). All sums over keys are kept relative to `peak`, per feature about the
  * largest log_k so far, and every query relative to the largest log_q + peak: see features.h.
  *
- * Everything is made of two small loops (tiles.h): `scan`, causal, and `product`, not causal. Both
- * read their vectors from scratch memory, where rows are padded with zeros to whole registers, so
- * that no size needs code of its own. Rows (batch times heads) are shared out to threads.
+ * Everything uses two small loops (tiles.h): `scan`, causal, and `product`, not causal. Both read
+ * vectors from scratch memory, where rows are padded with zeros to whole registers, so that no size
+ * needs special code. Rows (batch times heads) are split over threads.
  *
  * Letters: B batch, H heads, T tokens, C features, M value size. */
 
@@ -35,21 +35,21 @@
 #define COUNT_double 0, 1
 #endif
 
-/* Tokens whose vectors stay in registers together: 32 registers hold six, 16 hold three. */
+/* Tokens whose vectors are in registers together: 32 registers hold six, 16 hold three. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define GROUP 6
 #else
 #define GROUP 3
 #endif
 
-#define CHUNK 24 /* tokens prepared at once: they and a tile of the sums fit the first cache */
+#define CHUNK 24 /* tokens at once: they and a tile of the sums fit into the first-level cache */
 #define BLOCK 48 /* the same without a causal mask */
-#define FEW 4 /* queries that are not worth rearranging the sums for */
+#define FEW 4 /* up to this many queries, the sums are not rearranged */
 #define ABREAST 4 /* registers of columns that such a query reads at once */
 #define NOTHING (-1e30) /* the log of a feature that is zero */
 #define EMPTY (-0.5e30) /* the lowest reference: exp(NOTHING - EMPTY) is 0, exp(0) is 1 */
-/* By so much a key may stand above the peak before the peak is moved: a factor of e^10, which costs
- * no precision and saves nearly all moves. */
+/* A key may exceed the peak by this much before the peak moves: a factor of e^10, which costs no
+ * precision and avoids nearly all moves. */
 #define MARGIN 10
 
 #define hot inline __attribute__((always_inline))

@@ -1,5 +1,5 @@
-/* Fresh memory in large pages: 4,096 page faults for a result of 16 MB take half as long as the scan
- * that fills it (9.4 ms against 17), eight of them 1.4 ms. A hint alone; other systems have none. */
+/* Requests large pages for new memory. The 4,096 page faults of a 16 MB result take 9.4 ms, half as
+ * long as the scan that fills it (17 ms); with large pages they take 1.4 ms. Linux only. */
 
 #if defined(__linux__)
 #include <sys/mman.h>

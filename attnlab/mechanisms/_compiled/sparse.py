@@ -1,7 +1,7 @@
 """Block-sparse softmax in C.
 
 Letters: B batch, H heads, S tokens, D head size, M value size, Q query blocks, W key blocks that a
-query block looks at.
+query block attends to.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanisms._compiled.calls import run
-from attnlab.mechanisms._compiled.operators import differentiable, gradients_of, operator, require
+from attnlab.mechanisms._compiled.operators import (
+    allocate_gradients,
+    operator,
+    register_gradient,
+    require,
+)
 
 
 def attend_blocks(
@@ -26,15 +31,15 @@ def attend_blocks(
     window: int,
     scale: float,
 ) -> Tensor:
-    """`blocks.attend_blocks` without dropout, for as many heads of keys as of queries.
+    """`_block_sparse.attend_blocks` without dropout, for as many key heads as query heads.
 
-    Window 0: any distance.
+    A window of 0 allows any distance.
     """
     options = (block, causal, window, scale)
     return torch.ops.attnlab.blocks(q, k, v, keys, table, *options)[0]
 
 
-def _room(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+def _allocate(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     """out (B, H, S, M), fit (B, H, S, 2): each query's largest score, and 1 / sum"""
     del k, rest
     return torch.empty_like(v), q.new_empty(*q.shape[:3], 2)
@@ -46,7 +51,7 @@ def _sizes(q: Tensor, v: Tensor, table: Tensor, options: tuple[Any, ...]) -> dic
     inside = len(table) == blocks and (
         not table.numel() or (int(table.min()) >= -1 and int(table.max()) < blocks)
     )
-    require(block > 0 and inside, f"a table of {blocks} query blocks that names key blocks or -1")
+    require(block > 0 and inside, f"a table of {blocks} query blocks that lists key blocks or -1")
     sizes = {"C": q.shape[3], "M": v.shape[3], "columns": table.shape[1]}
     return {**sizes, "block": block, "causal": causal, "window": window, "scale": scale}
 
@@ -59,33 +64,35 @@ def _blocks(
     run("blocks", (q, k, v, *results, keys, table), q, **_sizes(q, v, table, options))
 
 
-def _back_room(*given: Any) -> tuple[Tensor, ...]:
-    return gradients_of(*given[:3])
+def _allocate_backward(*inputs: Any) -> tuple[Tensor, ...]:
+    return allocate_gradients(*inputs[:3])
 
 
-def _back(q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, table: Tensor, *rest: Any) -> None:
+def _backward(
+    q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, table: Tensor, *rest: Any
+) -> None:
     options, (out, fit, grad, *grads) = rest[:4], rest[4:]
     table = table.contiguous()
     arrays = (q, k, v, out, fit, keys, table, grad, *grads)
     run("blocks_backward", arrays, q, **_sizes(q, v, table, options))
 
 
-def _chain(*saved: Any) -> tuple[Tensor | None, ...]:
+def _gradients(*saved: Any) -> tuple[Tensor | None, ...]:
     return (*torch.ops.attnlab.blocks_backward(*saved), *[None] * 6)
 
 
-GIVEN = (
+ARGUMENTS = (
     "Tensor q, Tensor k, Tensor v, Tensor? keys, Tensor table, "
     "int block, bool causal, int window, float scale"
 )
 INPUTS = "BHSD BHSD BHSM BS:bool QW:int64"
-operator("blocks", GIVEN, 2, INPUTS, _room, _blocks)
+operator("blocks", ARGUMENTS, 2, INPUTS, _allocate, _blocks)
 operator(
     "blocks_backward",
-    f"{GIVEN}, Tensor out, Tensor fit, Tensor grad",
+    f"{ARGUMENTS}, Tensor out, Tensor fit, Tensor grad",
     3,
     f"{INPUTS} BHSM BHS2 BHSM",
-    _back_room,
-    _back,
+    _allocate_backward,
+    _backward,
 )
-differentiable("blocks", _chain)
+register_gradient("blocks", _gradients)

@@ -1,4 +1,4 @@
-/* One token more in sums that their owner gave up: nothing is copied. */
+/* Adds one token to sums in place, without a copy. */
 
 static void F(absorb_token)(const Sizes *n, const Array *x, int64_t b, int64_t h, void *scratch) {
     const int64_t C = n->C, M = n->M, CP = F(padded)(C);

@@ -1,4 +1,4 @@
-/* All that exists once for float and once for double. */
+/* Everything that is compiled once for float and once for double. */
 #include "vectors.h"
 #include "tiles.h"
 #include "features.h"

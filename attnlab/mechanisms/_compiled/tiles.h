@@ -1,11 +1,11 @@
-/* The two loops in which nearly all time is spent. Both hold their accumulators in registers.
+/* The two loops that take nearly all of the time. Both keep their accumulators in registers.
  *
- * Matrices with columns in tiles: [tile][row][WIDE], so that a tile is one piece of memory. */
+ * Matrices with columns in tiles: [tile][row][WIDE], so that a tile is contiguous. */
 
 static int64_t F(padded)(int64_t n) { return (n + WIDE - 1) / WIDE * WIDE; }
 
-/* Bring this token's numbers nearer while the processor is busy with others: it does not guess by
- * itself where the next chunk of each array lies. */
+/* Prefetches this token's numbers: the processor cannot predict where the next chunk of each array
+ * is. */
 static hot void F(fetch)(const REAL *token, int64_t numbers) {
     for (int64_t i = 0; i < numbers; i += LINE) __builtin_prefetch(token + i, 0, 2);
 }

@@ -1,4 +1,4 @@
-/* Vectors of REAL in the widest registers that the compiler was told of, and their exponential.
+/* Vectors of REAL in the widest registers that the compiler may use, and their exponential.
  * Included once for float and once for double; REAL, BITS and F(name) are set by kernels.c. */
 
 #define LANES ((int64_t)(VECTOR_BYTES / sizeof(REAL)))
@@ -12,10 +12,10 @@ static hot F(vec) F(load)(const REAL *p) { return *(const F(vec) *)p; }
 static hot void F(store)(REAL *p, F(vec) x) { *(F(vec) *)p = x; }
 static hot F(vec) F(all)(REAL x) { return x - (F(vec)){0}; }
 
-/* The larger of both; where x is NaN, NaN. */
+/* The larger of both; NaN where x is NaN. */
 static hot F(vec) F(max)(F(vec) least, F(vec) x) {
 #if defined(MAX_float)
-    return EXPAND(MAX, SUFFIX)(least, x); /* one instruction, which compilers do not find */
+    return EXPAND(MAX, SUFFIX)(least, x); /* one instruction, which compilers miss */
 #else
     const F(bits) above = (F(bits))(least > x);
     return (F(vec))((above & (F(bits))least) | (~above & (F(bits))x));
@@ -58,10 +58,10 @@ static hot REAL F(dot)(const REAL *a, const REAL *b, int64_t n) {
     return F(sum)(total) + rest;
 }
 
-/* exp(x), exactly 0 below EXP_LEAST; wrong by about a unit in its last place, and by less than a
- * rounding of x makes it. x = n ln 2 + r with |r| <= ln(2) / 2: adding MAGIC leaves n, plus the
+/* exp(x), exactly 0 below EXP_LEAST. Its error is about one unit in the last place, less than that
+ * of rounding x. x = n ln 2 + r with |r| <= ln(2) / 2: adding MAGIC leaves n, plus the
  * exponent's bias, in the low bits of the sum, from where a shift makes 2^n of it (0 for the least
- * n). Terms are taken in pairs, since one behind the other they would wait for each other. */
+ * n). Terms are added in pairs, because in sequence each would wait for the one before. */
 static hot F(vec) F(exp)(F(vec) x) {
     x = F(max)(F(all)(EXP_LEAST), x);
     F(vec) shifted = x * (REAL)1.44269504088896340736 + MAGIC;

@@ -1,6 +1,6 @@
-/* Attention without a causal mask, in two parts: the sums over all keys, and queries that read them.
- * In memory sums are C x (M + 1) with the denominator last; here the denominator is a row of its
- * own, `total`, and the rest lies in tiles, so that no register holds a single useful column. */
+/* Attention without a causal mask, in two steps: the sums over all keys, and queries that read them.
+ * In memory, sums are C x (M + 1) with the denominator last. Here the denominator is a separate row,
+ * `total`, and the rest is in tiles, so that no register is spent on a single column. */
 
 typedef struct {
     F(side) side; /* keys, or queries */
@@ -77,7 +77,7 @@ static hot void F(place_whole)(F(whole) *r, int64_t t, int64_t i, int query) {
     if (r->side.sign) F(signed_value)(&r->side, t, size, r->x + i * r->CP);
 }
 
-/* The peak moved up to the largest of n keys, and with it all that was summed so far. */
+/* Moves the peak up to the largest of n keys, and rescales the sums so far. */
 static void F(raise_whole)(F(whole) *r, int64_t first, int64_t n) {
     REAL *old = r->decay;
     memcpy(old, r->peak, (size_t)r->CP * sizeof(REAL));
@@ -160,7 +160,7 @@ static hot void F(read_columns)(REAL *restrict to, const REAL *restrict x, int64
     for (int i = 0; i < n; i++) F(store)(to + i * LANES, total[i]);
 }
 
-/* One query straight from memory: laying the sums in tiles would cost more than it saves. */
+/* One query directly from memory: arranging the sums in tiles would cost more than it saves. */
 static REAL F(read_one)(F(whole) *r, int64_t t, const REAL *restrict sums, REAL *restrict out) {
     const int64_t M = r->M, step = M + 1;
     REAL *restrict total = r->to_v;
@@ -215,7 +215,7 @@ static void F(read_backward)(const Sizes *sizes, const Array *x, int64_t b, int6
     const REAL *grad = F(at)(&x[GRAD], b, h);
     memcpy(r.peak, F(row)(F(at)(&x[PEAKS], b, h), &r.side, EMPTY), (size_t)r.CP * sizeof(REAL));
     F(lay_sums)(&r, F(at)(&x[SUMS], b, h), 1);
-    memset(r.state, 0, (size_t)(r.C * r.MP) * sizeof(REAL)); /* from here on the sums' gradient */
+    memset(r.state, 0, (size_t)(r.C * r.MP) * sizeof(REAL)); /* from here the sums' gradient */
     memset(r.total, 0, (size_t)r.CP * sizeof(REAL));
     for (int64_t first = 0; first < r.T; first += BLOCK) {
         const int64_t n = r.T - first < BLOCK ? r.T - first : BLOCK;
