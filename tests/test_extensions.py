@@ -120,7 +120,7 @@ def test_a_file_with_a_claim(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 # Entry points
 
 
-def test_entry_points_are_found(tmp_path: Path) -> None:
+def test_entry_points_are_loaded(tmp_path: Path) -> None:
     """A module that defines something, or the thing itself."""
     entries = (
         "[attnlab.mechanisms]\nmine = fake_sigmoid:Sigmoid\nagain = fake_module\n"
@@ -145,10 +145,10 @@ def test_entry_points_are_found(tmp_path: Path) -> None:
     assert "mine" in done.stdout
 
 
-def test_a_broken_package_is_one_line_and_no_obstacle(tmp_path: Path) -> None:
+def test_a_broken_package_prints_one_line_and_does_not_stop_others(tmp_path: Path) -> None:
     entries = "[attnlab.mechanisms]\nbad = fake_broken\nempty = fake_empty\ntaken = fake_taken:A\n"
-    taken = "from attnlab.mechanisms.softmax import Softmax as A"
-    folder = installed(tmp_path, entries, fake_broken="1 / 0", fake_empty="", fake_taken=taken)
+    built_in = "from attnlab.mechanisms.softmax import Softmax as A"
+    folder = installed(tmp_path, entries, fake_broken="1 / 0", fake_empty="", fake_taken=built_in)
     done = in_process("-m", "attnlab", "--help", path=folder)
     assert (done.returncode, done.stderr) == (0, "")
     done = in_process("-m", "attnlab", "mechanisms", path=folder)
@@ -224,7 +224,7 @@ def test_files_of_one_name_are_different_extensions(tmp_path: Path) -> None:
         load_extension(tmp_path / "other" / "own.py")
 
 
-def test_a_broken_file_is_told_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_file_raises_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bad.py").write_text("1 / 0\n")
     monkeypatch.setenv(VARIABLE, str(tmp_path / "bad.py"))
     forget_extensions()

@@ -1,4 +1,4 @@
-"""The house: import direction, command line, requirements; test_docs.py has the documentation."""
+"""The project as a whole: layers of imports, the command line, requirements."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.command_line import run
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "attnlab"
 
-# DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
-FLOORS = [
+# The parts of DESIGN.md, lowest layer first: a part imports only from itself and from lower layers.
+LAYERS = [
     {"_lazy", "_help_groups"},
     {"errors", "extensions", "_confidence_intervals", "_join_words"},
     {"_calibration", "_safe_files"},
@@ -50,52 +50,52 @@ FLOORS = [
     {"cli"},
     {"__main__"},
 ]
-FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
+LAYER = {part: height for height, parts in enumerate(LAYERS) for part in parts}
 
 
-def room_of(module: str) -> str:
-    """What tasks declare of themselves is read by rooms below them, and imports nothing."""
+def part_of(module: str) -> str:
+    """The part of a module. Declarations of tasks form their own part, which lower layers read."""
     if re.fullmatch(r"attnlab\.tasks\.((\w+\.)?kind|registry)", module):
         return "tasks.registry"
     return module.split(".")[1] if "." in module else ""
 
 
 def imports_of(path: Path) -> set[str]:
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute here"
             assert node.module is not None
-            found.add(node.module)
-    return {name for name in found if name.split(".")[0] == "attnlab"}
+            names.add(node.module)
+    return {name for name in names if name.split(".")[0] == "attnlab"}
 
 
-def illegal_imports(room: str, imported: set[str]) -> list[str]:
+def illegal_imports(part: str, imported: set[str]) -> list[str]:
     return [
         name
         for name in imported
-        if room_of(name) and room_of(name) != room and FLOOR[room_of(name)] >= FLOOR[room]
+        if part_of(name) and part_of(name) != part and LAYER[part_of(name)] >= LAYER[part]
     ]
 
 
-def test_lower_rooms_never_import_upper_ones() -> None:
+def test_lower_layers_never_import_higher_ones() -> None:
     for path in PACKAGE.rglob("*.py"):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        room = room_of(module)
-        if room == "__init__":  # the package's front door names everything public, lazily
+        part = part_of(module)
+        if part == "__init__":  # the package lists everything public, lazily
             continue
-        assert room in FLOOR, f"{path}: a new room; give it a floor here and in docs/log.md"
+        assert part in LAYER, f"{path}: a new part; add it to LAYERS and to docs/log.md"
         if path.name == "_argument_checks.py":  # names Mechanism for the type checker alone
             assert (
                 "if TYPE_CHECKING:\n    from attnlab.mechanism import Mechanism" in path.read_text()
             )
             continue
-        assert not illegal_imports(room, imports_of(path)), path
+        assert not illegal_imports(part, imports_of(path)), path
 
 
-def test_the_import_test_would_notice() -> None:
+def test_a_wrong_import_is_detected() -> None:
     assert illegal_imports("mechanisms", {"attnlab.models.decoder"})
     assert illegal_imports("models", {"attnlab.tasks"})
     assert illegal_imports("bench", {"attnlab.cli"})
@@ -103,7 +103,7 @@ def test_the_import_test_would_notice() -> None:
 
 
 @pytest.mark.parametrize("path", list((PACKAGE / "interpret").rglob("*.py")), ids=lambda p: p.name)
-def test_interpret_knows_no_library_of_models(path: Path) -> None:
+def test_interpret_imports_no_model_library(path: Path) -> None:
     """Hugging Face models reach it through `attnlab.MODEL_ADAPTERS`."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     names = [each.name for node in nodes if isinstance(node, ast.Import) for each in node.names]
@@ -116,7 +116,7 @@ def test_interpret_knows_no_library_of_models(path: Path) -> None:
     ] == []
 
 
-def test_look_and_capture_leave_transformers_alone_where_they_can() -> None:
+def test_look_and_capture_import_transformers_only_if_needed() -> None:
     program = """
 import sys, attnlab
 assert "torch" not in sys.modules
@@ -171,11 +171,11 @@ def test_mechanisms_table(capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_mechanism(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(f"mechanisms {name}", capsys)
     _, raw, _ = run(f"mechanisms {name} --json", capsys)
-    found = json.loads(raw)
+    facts = json.loads(raw)
     assert code == 0
-    assert found["name"] == name
-    assert found["arxiv"] in out
-    for option in found["options"]:
+    assert facts["name"] == name
+    assert facts["arxiv"] in out
+    for option in facts["options"]:
         assert f"\n{option['name']} " in out
         assert str(option["default"]) in out
 
@@ -238,6 +238,6 @@ def test_every_installed_requirement_is_pinned() -> None:
 
 
 @pytest.mark.parametrize("task", ["knowledge", "summary", "vision"])
-def test_a_command_that_moved_says_where(task: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_moved_command_names_the_new_one(task: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, error = run(f"{task} compare", capsys)
     assert (code, error) == (2, f"attnlab: {task} compare: use attnlab compare {task}\n")

@@ -24,17 +24,17 @@ from tests.support.toy_generators import (
 def every_sequence(
     model: Toy, prompt: Sequence[int], new_tokens: int, stop: Sequence[int]
 ) -> list[Generated]:
-    V, found = model.table.shape[1], []
+    V, results = model.table.shape[1], []
     going = [s for s in range(V) if s not in stop]
     for length in range(new_tokens + 1):
         for ids in product(going, repeat=length):
             for end in [[s] for s in stop] if length < new_tokens else [[]]:
-                read, known = [*prompt], []
+                read, log_p = [*prompt], []
                 for token in [*ids, *end]:
-                    known.append(float(model.logits(read).log_softmax(0)[token]))
+                    log_p.append(float(model.logits(read).log_softmax(0)[token]))
                     read.append(token)
-                found.append(Generated(list(ids), known, bool(end)))
-    return found
+                results.append(Generated(list(ids), log_p, bool(end)))
+    return results
 
 
 def ranked(sequences: Sequence[Generated], penalty: float) -> list[Generated]:
@@ -45,10 +45,10 @@ def ranked(sequences: Sequence[Generated], penalty: float) -> list[Generated]:
 @pytest.mark.parametrize("stop", [(), (1,), (0, 2)])
 def test_a_wide_beam_finds_the_best_of_all(stop: tuple[int, ...], penalty: float) -> None:
     model, prompts = Toy(V=4, seed=3), [[3, 1, 2], [2], [0, 1]]
-    found = beam_search(
+    results = beam_search(
         model, prompts, new_tokens=4, stop=stop, width=256, best=7, length_penalty=penalty
     )
-    for prompt, several in zip(prompts, found, strict=True):
+    for prompt, several in zip(prompts, results, strict=True):
         expected = ranked(every_sequence(model, prompt, 4, stop), penalty)[:7]
         assert len(several) == 7
         for each, right in zip(several, expected, strict=True):
@@ -77,10 +77,10 @@ def naive_beams(
     for _ in range(new_tokens):
         grown = []
         for beam in live:
-            known = model.logits([*prompt, *beam.ids]).log_softmax(0).tolist()
+            log_p = model.logits([*prompt, *beam.ids]).log_softmax(0).tolist()
             grown += [
-                Generated([*beam.ids, token], [*beam.log_probabilities, known[token]])
-                for token in range(len(known))
+                Generated([*beam.ids, token], [*beam.log_probabilities, log_p[token]])
+                for token in range(len(log_p))
             ]
         grown.sort(key=lambda each: -each.score)
         for each in grown[:width]:
@@ -93,12 +93,12 @@ def naive_beams(
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 3.0, -1.0])
 @pytest.mark.parametrize("width", [2, 3, 11])
 @pytest.mark.parametrize("seed", range(3))
-def test_beams_are_the_naive_beams(width: int, penalty: float, seed: int) -> None:
+def test_beams_equal_naive_beams(width: int, penalty: float, seed: int) -> None:
     model = Toy(seed=seed)
-    found = beam_search(
+    results = beam_search(
         model, PROMPTS, new_tokens=9, stop=4, width=width, best=2, length_penalty=penalty
     )
-    for prompt, several in zip(PROMPTS, found, strict=True):
+    for prompt, several in zip(PROMPTS, results, strict=True):
         expected = naive_beams(model, prompt, 9, 4, width, penalty)
         assert same(several[0], expected[0])
         assert same(several[1], expected[1])
@@ -114,8 +114,8 @@ def test_beams_of_one_prompt_do_not_depend_on_others() -> None:
 def test_the_search_ends_when_nothing_can_change() -> None:
     # Stopping at once has 0.9; all else has 0.1 at most and can only lose.
     model = Always([math.log(0.05), math.log(0.9), math.log(0.05)])
-    found = beam_search(model, [[0], [2]], new_tokens=50, stop=1, width=3)
-    assert [each.finished for (each,) in found] == [True, True]
+    results = beam_search(model, [[0], [2]], new_tokens=50, stop=1, width=3)
+    assert [each.finished for (each,) in results] == [True, True]
     assert model.steps == []
     # With penalty 1 a longer answer may still gain: log(0.05 * 0.9) / 2 is below log(0.9), but
     # log(0.05) / 50 is above it.
@@ -149,10 +149,10 @@ def test_the_length_penalty_changes_the_choice_as_by_hand() -> None:
     model.table = torch.tensor(rows, dtype=torch.float64).log()
 
     def choice(penalty: float) -> tuple[list[int], bool]:
-        found = beam_search(model, [[0]], new_tokens=2, stop=1, width=2, length_penalty=penalty)[0][
+        results = beam_search(model, [[0]], new_tokens=2, stop=1, width=2, length_penalty=penalty)[
             0
-        ]
-        return found.ids, found.finished
+        ][0]
+        return results.ids, results.finished
 
     # log 0.6 = -0.511 against log 0.36 = -1.022: exactly twice as much, to six digits, so that
     # the longer one wins as soon as 2 ** penalty is above 2.00001.
@@ -164,31 +164,31 @@ def test_the_length_penalty_changes_the_choice_as_by_hand() -> None:
     assert choice(-1.0) == ([], True)
 
 
-def test_fewer_hypotheses_than_wanted_if_there_are_no_more() -> None:
-    found = beam_search(Always([0.0, 1.0]), [[0]], new_tokens=2, stop=0, width=9, best=9)[0]
-    assert [each.ids for each in found] == [[1, 1], [], [1]]
+def test_fewer_hypotheses_than_requested_if_there_are_no_more() -> None:
+    results = beam_search(Always([0.0, 1.0]), [[0]], new_tokens=2, stop=0, width=9, best=9)[0]
+    assert [each.ids for each in results] == [[1, 1], [], [1]]
 
 
-def test_a_vocabulary_of_stops_alone() -> None:
-    found = beam_search(Always([0.0, 1.0]), [[0]], new_tokens=4, stop=(0, 1), width=2, best=2)[0]
-    assert [each.ids for each in found] == [[], []]
-    assert found[0].score > found[1].score
+def test_a_vocabulary_of_only_stops() -> None:
+    results = beam_search(Always([0.0, 1.0]), [[0]], new_tokens=4, stop=(0, 1), width=2, best=2)[0]
+    assert [each.ids for each in results] == [[], []]
+    assert results[0].score > results[1].score
 
 
 # What is told on the way
 
 
-def test_the_best_so_far_are_told_after_each_step() -> None:
+def test_the_best_so_far_are_reported_after_each_step() -> None:
     """Those that ended and those that may go on, by their score; at last what is returned."""
     model, prompts = Toy(V=4, seed=3), [[3, 1, 2], [2], [0, 1]]
-    told: list[tuple[int, list[list[int]]]] = []
-    way: dict[str, Any] = {"new_tokens": 4, "stop": 1, "width": 256, "best": 5}
-    found = beam_search(model, prompts, **way, on_best=lambda *x: told.append(x))
-    assert found == beam_search(model, prompts, **way)
+    events: list[tuple[int, list[list[int]]]] = []
+    options: dict[str, Any] = {"new_tokens": 4, "stop": 1, "width": 256, "best": 5}
+    results = beam_search(model, prompts, **options, on_best=lambda *x: events.append(x))
+    assert results == beam_search(model, prompts, **options)
     for number, prompt in enumerate(prompts):
-        mine = [several for who, several in told if who == number]
-        assert mine[-1] == [each.ids for each in found[number]]
-        for step, several in enumerate(mine[:-1], 1):
+        own_events = [several for prompt_index, several in events if prompt_index == number]
+        assert own_events[-1] == [each.ids for each in results[number]]
+        for step, several in enumerate(own_events[:-1], 1):
             live = list(product([0, 2, 3], repeat=step))
             ended = [
                 (*ids, 1) for length in range(step) for ids in product([0, 2, 3], repeat=length)
@@ -205,13 +205,13 @@ def likelihood(model: Toy, prompt: Sequence[int], ids: Sequence[int]) -> float:
     return total
 
 
-def test_a_search_that_is_over_is_told_no_more() -> None:
-    told: list[tuple[int, list[list[int]]]] = []
-    found = beam_search(
+def test_a_finished_search_reports_nothing_more() -> None:
+    events: list[tuple[int, list[list[int]]]] = []
+    results = beam_search(
         Toy(V=5), [PROMPTS[0], [1]], new_tokens=9, stop=(0, 1, 2), width=1,
-        on_best=lambda *x: told.append(x),
+        on_best=lambda *x: events.append(x),
     )  # fmt: skip
-    for number, (each,) in enumerate(found):
-        mine = [several for who, several in told if who == number]
-        assert mine[-1] == [each.ids]
-        assert mine[:-1] == [[each.ids[: n + 1]] for n in range(len(mine) - 1)]
+    for number, (each,) in enumerate(results):
+        own_events = [several for prompt_index, several in events if prompt_index == number]
+        assert own_events[-1] == [each.ids]
+        assert own_events[:-1] == [[each.ids[: n + 1]] for n in range(len(own_events) - 1)]

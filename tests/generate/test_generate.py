@@ -37,14 +37,14 @@ from tests.support.toy_generators import (
 
 @pytest.mark.parametrize("stop", [None, 5, (5, 2)])
 @pytest.mark.parametrize("seed", range(5))
-def test_greedy_is_the_naive_loop(stop: int | tuple[int, ...] | None, seed: int) -> None:
+def test_greedy_equals_the_naive_loop(stop: int | tuple[int, ...] | None, seed: int) -> None:
     model = Toy(seed=seed)
     stops = () if stop is None else (stop,) if isinstance(stop, int) else stop
-    found = generate(model, PROMPTS, new_tokens=11, stop=stop)
-    for prompt, (each,) in zip(PROMPTS, found, strict=True):
+    results = generate(model, PROMPTS, new_tokens=11, stop=stop)
+    for prompt, (each,) in zip(PROMPTS, results, strict=True):
         assert same(each, alone(model, prompt, 11, stops))
     if stop is None:
-        assert all(len(each.ids) == 11 and not each.finished for (each,) in found)
+        assert all(len(each.ids) == 11 and not each.finished for (each,) in results)
 
 
 def test_of_equal_tokens_the_first_is_greedy() -> None:
@@ -53,20 +53,22 @@ def test_of_equal_tokens_the_first_is_greedy() -> None:
     assert beam_search(model, [[0]], new_tokens=3, width=1)[0][0].ids == [1, 1, 1]
 
 
-def test_log_probabilities_are_the_models_own() -> None:
+def test_log_probabilities_are_those_of_the_model() -> None:
     model = Toy()
     sampling = Sampling(temperature=1.7, top_k=3, top_p=0.8)
-    found = generate(
+    results = generate(
         model, PROMPTS, new_tokens=9, stop=4, sampling=sampling, samples=3, block_repeats=2
     )
     finished = 0
-    for prompt, several in zip(PROMPTS, found, strict=True):
+    for prompt, several in zip(PROMPTS, results, strict=True):
         for each in several:
             read = [*prompt]
-            for token, known in zip(
+            for token, log_probability in zip(
                 each.ids + [4] * each.finished, each.log_probabilities, strict=True
             ):
-                assert known == pytest.approx(float(model.logits(read).log_softmax(0)[token]))
+                assert log_probability == pytest.approx(
+                    float(model.logits(read).log_softmax(0)[token])
+                )
                 read.append(token)
             assert each.score == pytest.approx(sum(each.log_probabilities))
             finished += each.finished
@@ -75,25 +77,25 @@ def test_log_probabilities_are_the_models_own() -> None:
 
 def test_hand_computed_log_probabilities() -> None:
     model = Always([math.log(0.5), math.log(0.3), math.log(0.2)])
-    found = generate(model, [[0]], new_tokens=3, block_repeats=1)[0][0]
-    assert found.ids == [0, 1, 2]
-    assert found.log_probabilities == pytest.approx([math.log(p) for p in (0.5, 0.3, 0.2)])
-    assert found.score == pytest.approx(math.log(0.03))
+    results = generate(model, [[0]], new_tokens=3, block_repeats=1)[0][0]
+    assert results.ids == [0, 1, 2]
+    assert results.log_probabilities == pytest.approx([math.log(p) for p in (0.5, 0.3, 0.2)])
+    assert results.score == pytest.approx(math.log(0.03))
 
 
 def test_context_reaches_the_prefill() -> None:
     model = Toy()
-    found = generate(model, PROMPTS, new_tokens=5, context={"shift": 8})
-    assert found != generate(model, PROMPTS, new_tokens=5)
-    assert found == beam_search(model, PROMPTS, new_tokens=5, width=1, context={"shift": 8})
+    results = generate(model, PROMPTS, new_tokens=5, context={"shift": 8})
+    assert results != generate(model, PROMPTS, new_tokens=5)
+    assert results == beam_search(model, PROMPTS, new_tokens=5, width=1, context={"shift": 8})
 
 
 def test_half_precision_logits_are_summed_in_more() -> None:
     model = Toy(V=11)
     model.table = model.table.bfloat16()
-    found = generate(model, PROMPTS, new_tokens=6)
+    results = generate(model, PROMPTS, new_tokens=6)
     model.table = model.table.double()
-    for prompt, (each,) in zip(PROMPTS, found, strict=True):
+    for prompt, (each,) in zip(PROMPTS, results, strict=True):
         assert same(each, alone(model, prompt, 6))
 
 
@@ -121,7 +123,7 @@ def test_modes_are_restored_even_after_an_error(training: bool) -> None:
 # Sampling
 
 
-def test_company_changes_nothing() -> None:
+def test_other_prompts_change_nothing() -> None:
     model, sampling = Toy(), Sampling(temperature=1.0, top_p=0.95, seed=5)
     together = generate(model, PROMPTS, new_tokens=40, stop=3, sampling=sampling, samples=4)
     lengths = {len(each.ids) for several in together for each in several}
@@ -132,8 +134,8 @@ def test_company_changes_nothing() -> None:
         )
         assert fewer == [several[:2] for several in together[:count]]
     others = [PROMPTS[0], [1, 1, 1, 1, 1, 1, 1, 1, 1], PROMPTS[2]]
-    found = generate(model, others, new_tokens=40, stop=3, sampling=sampling, samples=4)
-    assert [found[0], found[2]] == [together[0], together[2]]
+    results = generate(model, others, new_tokens=40, stop=3, sampling=sampling, samples=4)
+    assert [results[0], results[2]] == [together[0], together[2]]
     shorter = generate(model, PROMPTS, new_tokens=6, stop=3, sampling=sampling, samples=4)
     for long, short in zip(chain(*together), chain(*shorter), strict=True):
         assert short.log_probabilities == long.log_probabilities[:6]
@@ -145,8 +147,8 @@ def test_seeds_prompts_and_samples_differ() -> None:
         return generate(model, [[2], [2]], new_tokens=20, sampling=sampling, samples=2)
 
     model = Toy()
-    found = [each.ids for seed in (0, 1, -1, 2**70 + 5) for each in chain(*write(seed))]
-    assert len({tuple(ids) for ids in found}) == 16
+    results = [each.ids for seed in (0, 1, -1, 2**70 + 5) for each in chain(*write(seed))]
+    assert len({tuple(ids) for ids in results}) == 16
     assert write(7) == write(7)
 
 
@@ -162,24 +164,26 @@ def test_seeds_prompts_and_samples_differ() -> None:
 )
 def test_frequencies_are_the_filtered_distribution(sampling: Sampling) -> None:
     model = Toy()
-    found = generate(model, PROMPTS, new_tokens=1, sampling=sampling, samples=5000)
-    for prompt, several in zip(PROMPTS, found, strict=True):
+    results = generate(model, PROMPTS, new_tokens=1, sampling=sampling, samples=5000)
+    for prompt, several in zip(PROMPTS, results, strict=True):
         counts = torch.tensor([each.ids[0] for each in several]).bincount(minlength=7)
         expected = naive_probabilities(model.logits(prompt).tolist(), sampling)
         assert abs(chi_square(counts, torch.tensor(expected, dtype=torch.float64))) < LUCK
 
 
-def test_draws_are_independent_between_steps_samples_and_prompts() -> None:
+def test_samples_are_independent_between_steps_samples_and_prompts() -> None:
     sampling = Sampling(temperature=1.0)
-    found = generate(Always([0.0] * 5), [[0]] * 2, new_tokens=3, sampling=sampling, samples=10_000)
-    draws = torch.tensor([[each.ids for each in several] for several in found])  # (B, R, 3)
+    results = generate(
+        Always([0.0] * 5), [[0]] * 2, new_tokens=3, sampling=sampling, samples=10_000
+    )
+    samples = torch.tensor([[each.ids for each in several] for several in results])  # (B, R, 3)
     even = torch.full((25,), 1 / 25, dtype=torch.float64)
     for first, second in [
-        (draws[:, :, 0], draws[:, :, 1]),
-        (draws[:, :, 0], draws[:, :, 2]),
-        (draws[:, ::2], draws[:, 1::2]),
-        (draws[:, 1:, 0], draws[:, :-1, 1]),
-        (draws[0], draws[1]),
+        (samples[:, :, 0], samples[:, :, 1]),
+        (samples[:, :, 0], samples[:, :, 2]),
+        (samples[:, ::2], samples[:, 1::2]),
+        (samples[:, 1:, 0], samples[:, :-1, 1]),
+        (samples[0], samples[1]),
     ]:
         counts = (first * 5 + second).flatten().bincount(minlength=25)
         assert abs(chi_square(counts, even)) < LUCK
@@ -192,13 +196,15 @@ def naive_probabilities(logits: Sequence[float], sampling: Sampling) -> list[flo
     order = sorted(range(len(logits)), key=lambda token: (-weights[token], token))
     order = order[: sampling.top_k]
     total = sum(weights[token] for token in order)
-    kept, mass = [], 0.0
+    allowed, mass = [], 0.0
     for token in order:
         if sampling.top_p is not None and mass >= sampling.top_p:
             break
-        kept.append(token)
+        allowed.append(token)
         mass += weights[token] / total
-    return [weights[token] / total / mass if token in kept else 0.0 for token in range(len(logits))]
+    return [
+        weights[token] / total / mass if token in allowed else 0.0 for token in range(len(logits))
+    ]
 
 
 logit_lists = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=9)
@@ -209,9 +215,9 @@ def test_top_k_keeps_exactly_k_and_the_first_of_equals(
     logits: list[float], top_k: int, temperature: float
 ) -> None:
     sampling = Sampling(temperature=temperature, top_k=top_k)
-    found = sampling.probabilities(torch.tensor([logits]))[0]
-    assert int((found > 0).sum()) == min(top_k, len(logits))
-    assert found.tolist() == pytest.approx(naive_probabilities(logits, sampling), abs=1e-9)
+    results = sampling.probabilities(torch.tensor([logits]))[0]
+    assert int((results > 0).sum()) == min(top_k, len(logits))
+    assert results.tolist() == pytest.approx(naive_probabilities(logits, sampling), abs=1e-9)
 
 
 @given(logit_lists, st.floats(1e-9, 1.0), st.floats(0.2, 5.0), st.integers(1, 12))
@@ -220,46 +226,46 @@ def test_top_p_keeps_the_smallest_set_with_that_mass(
 ) -> None:
     whole = Sampling(temperature=temperature, top_k=top_k).probabilities(torch.tensor([logits]))[0]
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
-    found = sampling.probabilities(torch.tensor([logits]))[0]
-    kept = found > 0
-    assert bool(kept.any())
-    assert float(found.sum()) == pytest.approx(1)
-    mass, least = float(whole[kept].sum()), float(whole[kept].min())
+    results = sampling.probabilities(torch.tensor([logits]))[0]
+    allowed = results > 0
+    assert bool(allowed.any())
+    assert float(results.sum()) == pytest.approx(1)
+    mass, least = float(whole[allowed].sum()), float(whole[allowed].min())
     assert mass >= top_p - 1e-12
     assert mass - least < top_p + 1e-12  # without its least likely token it were too small
-    assert bool((whole[~kept] <= least).all())
-    assert torch.allclose(found[kept], whole[kept] / mass)
+    assert bool((whole[~allowed] <= least).all())
+    assert torch.allclose(results[allowed], whole[allowed] / mass)
 
 
-def test_filters_at_their_ends() -> None:
+def test_filters_at_extreme_values() -> None:
     logits = torch.tensor([[0.0, 3.0, 1.0, -40.0, 3.0]])
     whole = logits.double().softmax(1)
 
-    def kept(**settings: Any) -> list[int]:
-        found = Sampling(**settings).probabilities(logits)
-        return found[0].nonzero()[:, 0].tolist()
+    def allowed(**settings: Any) -> list[int]:
+        results = Sampling(**settings).probabilities(logits)
+        return results[0].nonzero()[:, 0].tolist()
 
-    assert kept(temperature=1.0, top_p=1e-300) == [1]
-    assert kept(temperature=1.0, top_p=0.5) == [1, 4]  # each has just under a half
-    assert kept(temperature=1.0, top_p=1.0) == [0, 1, 2, 3, 4]
-    assert kept(temperature=1.0, top_k=99) == [0, 1, 2, 3, 4]
-    assert kept(temperature=1.0, top_k=1) == [1]
-    assert kept(temperature=5e-324) == [1, 4]
-    assert kept(temperature=0.0) == [1]
+    assert allowed(temperature=1.0, top_p=1e-300) == [1]
+    assert allowed(temperature=1.0, top_p=0.5) == [1, 4]  # each has just under a half
+    assert allowed(temperature=1.0, top_p=1.0) == [0, 1, 2, 3, 4]
+    assert allowed(temperature=1.0, top_k=99) == [0, 1, 2, 3, 4]
+    assert allowed(temperature=1.0, top_k=1) == [1]
+    assert allowed(temperature=5e-324) == [1, 4]
+    assert allowed(temperature=0.0) == [1]
     assert torch.allclose(Sampling(temperature=1.0).probabilities(logits), whole)
     assert torch.allclose(
         Sampling(temperature=1e300).probabilities(logits), torch.tensor(0.2).double()
     )
 
 
-def test_impossible_tokens_are_never_drawn() -> None:
+def test_impossible_tokens_are_never_sampled() -> None:
     model = Always([-math.inf, 0.0, -math.inf, 0.0, -math.inf])
-    found = generate(model, [[0]], new_tokens=1, sampling=Sampling(temperature=1.0), samples=999)
-    assert {each.ids[0] for each in found[0]} == {1, 3}
+    results = generate(model, [[0]], new_tokens=1, sampling=Sampling(temperature=1.0), samples=999)
+    assert {each.ids[0] for each in results[0]} == {1, 3}
     # Nor at the ends of the unit interval; 1 itself is what float32 makes of the last numbers.
     ends = torch.tensor([0.0, 0.5, 1.0])
-    chosen = _choose(model.table[:3], Sampling(temperature=1.0), ends)
-    assert chosen.tolist() == [1, 3, 3]
+    tokens = _choose(model.table[:3], Sampling(temperature=1.0), ends)
+    assert tokens.tolist() == [1, 3, 3]
 
 
 # Work
@@ -268,8 +274,8 @@ def test_impossible_tokens_are_never_drawn() -> None:
 def test_finished_rows_leave_the_batch() -> None:
     model = Toy()
     sampling = Sampling(temperature=1.0)
-    found = generate(model, PROMPTS * 8, new_tokens=60, stop=3, sampling=sampling, samples=3)
-    needed = sum(len(each.log_probabilities) - 1 for several in found for each in several)
+    results = generate(model, PROMPTS * 8, new_tokens=60, stop=3, sampling=sampling, samples=3)
+    needed = sum(len(each.log_probabilities) - 1 for several in results for each in several)
     assert model.prefilled == [32]  # once, however many samples
     assert model.selections[0] == 96
     assert sum(model.steps) < 1.35 * needed < 0.5 * 96 * 59
@@ -282,17 +288,17 @@ def test_a_few_finished_rows_leave_too_and_the_last_token_is_not_read() -> None:
     model.table[:, 7] = -99  # nobody stops by itself
     model.table[follow(torch.tensor(1), torch.tensor(2)), 7] = 99  # but [2] does at once
     stayers = [[6, a, 5] for a in range(5)]
-    found = generate(model, [[2], *stayers], new_tokens=40, stop=7)
-    assert [len(each.ids) for (each,) in found] == [0, 40, 40, 40, 40, 40]
+    results = generate(model, [[2], *stayers], new_tokens=40, stop=7)
+    assert [len(each.ids) for (each,) in results] == [0, 40, 40, 40, 40, 40]
     assert model.steps == [6] * MAX_IDLE_STEPS + [5] * (39 - MAX_IDLE_STEPS)
     assert model.selections == [5]
 
 
 def test_all_rows_finished_ends_the_work() -> None:
     model = Always([0.0, 5.0, 0.0])
-    found = generate(model, [[0], [2, 2]], new_tokens=50, stop=1)
+    results = generate(model, [[0], [2, 2]], new_tokens=50, stop=1)
     assert model.steps == []
-    assert [each.ids for (each,) in found] == [[], []]
+    assert [each.ids for (each,) in results] == [[], []]
 
 
 def test_the_callback_gets_every_token_in_order() -> None:
@@ -302,52 +308,52 @@ def test_the_callback_gets_every_token_in_order() -> None:
     def listen(prompt: int, sample: int, token: int, log_probability: float) -> None:
         calls.append((len(model.steps), prompt, sample, token, log_probability))
 
-    found = generate(
+    results = generate(
         model, PROMPTS, new_tokens=12, stop=3, sampling=sampling, samples=2, on_token=listen
     )
     # Each call comes before the next step of the model, and rows come in order.
     assert [call[:3] for call in calls] == sorted(call[:3] for call in calls)
-    for prompt, several in enumerate(found):
+    for prompt, several in enumerate(results):
         for sample, each in enumerate(several):
-            mine = [call for call in calls if call[1:3] == (prompt, sample)]
-            assert [call[0] for call in mine] == list(range(len(mine)))
-            assert [call[3] for call in mine] == each.ids + [3] * each.finished
-            assert [call[4] for call in mine] == each.log_probabilities
-    assert any(each.finished for several in found for each in several)
+            own_calls = [call for call in calls if call[1:3] == (prompt, sample)]
+            assert [call[0] for call in own_calls] == list(range(len(own_calls)))
+            assert [call[3] for call in own_calls] == each.ids + [3] * each.finished
+            assert [call[4] for call in own_calls] == each.log_probabilities
+    assert any(each.finished for several in results for each in several)
 
 
-def test_keys_make_draws_independent_of_other_prompts_and_of_rounds() -> None:
+def test_keys_make_samples_independent_of_other_prompts_and_calls() -> None:
     model, how = Toy(), Sampling(temperature=1.0, seed=7)
     keys = [2**64 - 1, -5, 11]
-    way: dict[str, Any] = {"new_tokens": 6, "sampling": how}
-    whole = generate(model, PROMPTS[:3], samples=5, keys=keys, **way)
+    options: dict[str, Any] = {"new_tokens": 6, "sampling": how}
+    whole = generate(model, PROMPTS[:3], samples=5, keys=keys, **options)
     for prompt, key, several in zip(PROMPTS[:3], keys, whole, strict=True):
-        assert generate(model, [prompt], samples=5, keys=[key], **way) == [several]
-        late = generate(model, [prompt], samples=3, first_sample=2, keys=[key], **way)
+        assert generate(model, [prompt], samples=5, keys=[key], **options) == [several]
+        late = generate(model, [prompt], samples=3, first_sample=2, keys=[key], **options)
         assert late == [several[2:]]
     assert (
-        generate(model, [PROMPTS[0]] * 2, keys=[1, 1], **way)[0]
-        == generate(model, [PROMPTS[0]], keys=[1], **way)[0]
+        generate(model, [PROMPTS[0]] * 2, keys=[1, 1], **options)[0]
+        == generate(model, [PROMPTS[0]], keys=[1], **options)[0]
     )
     with pytest.raises(ValueError, match="1 keys for 2 prompts"):
-        generate(model, PROMPTS[:2], keys=[1], **way)
+        generate(model, PROMPTS[:2], keys=[1], **options)
 
 
 @given(st.text())
-def test_pieces_are_the_text_and_never_half_a_character(text: str) -> None:
+def test_streamed_pieces_join_to_the_text_without_half_characters(text: str) -> None:
     tokens = Bytes()
     pieces = TextStreamer(tokens.decode)
-    found = [pieces.add(token) for token in tokens.encode(text)]
-    assert "".join(found) + pieces.finish() == text
+    results = [pieces.add(token) for token in tokens.encode(text)]
+    assert "".join(results) + pieces.finish() == text
     assert not pieces.finish()
-    assert not any("\ufffd" in piece for piece in found) or "\ufffd" in text
+    assert not any("\ufffd" in piece for piece in results) or "\ufffd" in text
 
 
-def test_a_character_that_never_comes_whole_is_told_at_the_end() -> None:
+def test_an_incomplete_character_is_returned_at_the_end() -> None:
     tokens = Bytes()
     pieces = TextStreamer(tokens.decode)
-    found = [pieces.add(token) for token in tokens.encode("aä")[:-1]]
-    assert found == ["a", ""]
+    results = [pieces.add(token) for token in tokens.encode("aä")[:-1]]
+    assert results == ["a", ""]
     assert pieces.finish() == "\ufffd"
 
 
@@ -355,7 +361,7 @@ def test_a_character_that_never_comes_whole_is_told_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_no_span_is_written_twice(n: int) -> None:
+def test_no_ngram_is_generated_twice(n: int) -> None:
     model = Toy()
     new_tokens = 7 if n == 1 else 25
     for prompt, (each,) in zip(
@@ -377,12 +383,12 @@ def test_no_span_is_written_twice(n: int) -> None:
 
 def test_rows_end_while_others_are_blocked() -> None:
     model = Toy()
-    found = generate(model, PROMPTS * 3, new_tokens=8, stop=3, block_repeats=1)
-    for prompt, (each,) in zip(PROMPTS * 3, found, strict=True):
+    results = generate(model, PROMPTS * 3, new_tokens=8, stop=3, block_repeats=1)
+    for prompt, (each,) in zip(PROMPTS * 3, results, strict=True):
         assert same(each, alone(model, prompt, 8, [3], repeats=1))
 
 
-def test_nothing_left_to_write_is_an_error() -> None:
+def test_no_token_left_is_an_error() -> None:
     for sampling in (Sampling(), Sampling(temperature=1.0, top_k=3)):
         with pytest.raises(ValueError, match=r"after 7 of 8 new tokens block_repeats=1 leaves no"):
             generate(Toy(), PROMPTS, new_tokens=8, block_repeats=1, sampling=sampling)
@@ -415,9 +421,9 @@ def test_nothing_left_to_write_is_an_error() -> None:
 def test_mistakes(changes: dict[str, Any], words: str) -> None:
     arguments: dict[str, Any] = {"prompts": [[1], [2]], "new_tokens": 2, **changes}
     calls: list[tuple[Any, dict[str, int]]] = [(generate, {}), (beam_search, {"width": 2})]
-    for who, extra in calls:
-        with pytest.raises(ValueError, match=f"^{who.__name__}: ") as error:
-            who(Toy(max_length=12), **arguments, **extra)
+    for function, extra in calls:
+        with pytest.raises(ValueError, match=f"^{function.__name__}: ") as error:
+            function(Toy(max_length=12), **arguments, **extra)
         assert words in str(error.value)
         assert "\n" not in str(error.value)
 
@@ -456,8 +462,8 @@ def test_mistakes_in_sampling(settings: dict[str, Any], words: str) -> None:
 def test_samples_and_full_length() -> None:
     with pytest.raises(ValueError, match="generate: samples is 0; give 1 or more"):
         generate(Toy(), [[1]], new_tokens=2, samples=0)
-    found = generate(Toy(max_length=12), [[1, 2, 3]], new_tokens=9)  # just fits
-    assert len(found[0][0].ids) == 9
+    results = generate(Toy(max_length=12), [[1, 2, 3]], new_tokens=9)  # just fits
+    assert len(results[0][0].ids) == 9
 
 
 def test_a_diverged_model_is_named() -> None:
@@ -468,7 +474,7 @@ def test_a_diverged_model_is_named() -> None:
         beam_search(Always([0.0, math.inf, 1.0]), [[1]], new_tokens=2, width=2)
 
 
-def test_an_index_error_of_the_models_own_stays_one() -> None:
+def test_an_index_error_inside_the_model_is_not_hidden() -> None:
     class Faulty(Toy):
         def step(self, ids: Tensor, state: CodeState) -> tuple[Tensor, CodeState]:
             raise IndexError(f"no row {len(ids)} in {state}")

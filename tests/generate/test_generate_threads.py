@@ -23,26 +23,26 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def a_decoder() -> Decoder:
+def make_decoder() -> Decoder:
     torch.manual_seed(0)
     config = StackConfig(vocabulary=20, context=32, width=16, layers=2, heads=2, dropout=0.5)
     return Decoder(config).train()  # dropout would be seen
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=3)])
-def test_many_prompts_are_written_as_one_by_one(sampling: Sampling) -> None:
-    model = a_decoder()
+def test_many_prompts_equal_one_by_one(sampling: Sampling) -> None:
+    model = make_decoder()
     prompts = [[1 + i % 7, 2, 3 + i % 5][: 1 + i % 3] for i in range(300)]
-    found = generate(model, prompts, new_tokens=9, stop=4, sampling=sampling, samples=2)
+    results = generate(model, prompts, new_tokens=9, stop=4, sampling=sampling, samples=2)
     torch.set_num_threads(1)
-    assert [[row.ids for row in rows] for rows in found] == [
+    assert [[row.ids for row in rows] for rows in results] == [
         [row.ids for row in rows]
         for rows in generate(model, prompts, new_tokens=9, stop=4, sampling=sampling, samples=2)
     ]
 
 
-def test_all_threads_are_used_and_given_back() -> None:
-    model, names = a_decoder(), set()
+def test_all_threads_are_used_and_restored() -> None:
+    model, names = make_decoder(), set()
     together = threading.Barrier(2, timeout=60)  # broken if one came after the other
 
     def work(part: int) -> int:
@@ -60,8 +60,8 @@ def test_all_threads_are_used_and_given_back() -> None:
     assert model.training
 
 
-def test_a_failure_is_told_and_nothing_changed() -> None:
-    model = a_decoder()
+def test_a_failure_is_raised_and_nothing_changed() -> None:
+    model = make_decoder()
 
     def work(part: int) -> None:
         raise ValueError(f"part {part} is broken")
@@ -76,32 +76,32 @@ def test_a_failure_is_told_and_nothing_changed() -> None:
 
 def test_autocast_stays_in_this_thread() -> None:
     """It holds for the thread that began it alone."""
-    seen = []
+    flags = []
     with torch.autocast("cpu", dtype=torch.bfloat16):
         map_in_threads(
-            a_decoder(), lambda _: seen.append(torch.is_autocast_enabled("cpu")), range(3)
+            make_decoder(), lambda _: flags.append(torch.is_autocast_enabled("cpu")), range(3)
         )
-    assert seen == [True] * 3
+    assert flags == [True] * 3
 
 
-def test_listeners_hear_one_group_after_the_other() -> None:
-    heard: list[tuple[int, str]] = []
+def test_callbacks_get_one_group_after_the_other() -> None:
+    events: list[tuple[int, str]] = []
     prompts = [[1 + i % 5] for i in range(200)]
 
     def listen(prompt: int, sample: int, token: int, log_probability: float) -> None:
         del sample, token, log_probability
-        heard.append((prompt, threading.current_thread().name))
+        events.append((prompt, threading.current_thread().name))
 
-    generate(a_decoder(), prompts, new_tokens=2, on_token=listen)
-    assert {name for _, name in heard} == {threading.current_thread().name}
-    assert len(heard) == 400
+    generate(make_decoder(), prompts, new_tokens=2, on_token=listen)
+    assert {name for _, name in events} == {threading.current_thread().name}
+    assert len(events) == 400
 
 
 @pytest.mark.parametrize("way", [{"beams": 1}, {"beams": 3}, {"temperature": 1.0, "count": 2}])
-def test_many_summaries_are_written_as_by_one_thread(way: dict[str, Any]) -> None:
+def test_many_summaries_equal_those_of_one_thread(options: dict[str, Any]) -> None:
     texts = [row["text"] for row in rows(150)]
-    found = written(texts, **way)
+    results = written(texts, **options)
     torch.set_num_threads(1)
-    assert [[each.ids for each in several] for several in found] == [
-        [each.ids for each in several] for several in written(texts, **way)
+    assert [[each.ids for each in several] for several in results] == [
+        [each.ids for each in several] for several in written(texts, **options)
     ]

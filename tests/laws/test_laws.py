@@ -98,7 +98,7 @@ def test_decoding_equals_one_forward(name: str, options: Any, size: Any) -> None
 @trials
 @many
 @given(size=sizes(), lengths=st.lists(st.integers(1, 12), min_size=3, max_size=3))
-def test_ragged_prompts_decode_as_alone(
+def test_unequal_prompts_decode_as_alone(
     name: str, options: Any, size: Any, lengths: list[int]
 ) -> None:
     mechanism = build(name, options)
@@ -136,7 +136,7 @@ def test_splitting_an_absorb_changes_nothing(
 @trials
 @many
 @given(size=sizes(), empty=st.booleans())
-def test_nothing_to_look_at_gives_zeros(name: str, options: Any, size: Any, empty: bool) -> None:
+def test_no_visible_keys_give_zeros(name: str, options: Any, size: Any, empty: bool) -> None:
     mechanism = build(name, options)
     if empty and mechanism.card.cross:
         size["S"] = 0
@@ -148,7 +148,7 @@ def test_nothing_to_look_at_gives_zeros(name: str, options: Any, size: Any, empt
 @in_c
 @few
 @given(size=sizes(lengths=LONG), where=st.floats(0, 1))
-def test_laws_of_one_call_beyond_the_kernels_borders(
+def test_laws_of_one_call_over_several_kernel_chunks(
     name: str, options: Any, size: Any, where: float
 ) -> None:
     mechanism = build(name, options)
@@ -163,7 +163,7 @@ def test_laws_of_one_call_beyond_the_kernels_borders(
 @in_c
 @few
 @given(size=sizes(lengths=LONG), where=st.floats(0, 1))
-def test_laws_of_states_beyond_the_kernels_borders(
+def test_laws_of_states_over_several_kernel_chunks(
     name: str, options: Any, size: Any, where: float
 ) -> None:
     mechanism = build(name, options)
@@ -177,7 +177,7 @@ def test_laws_of_states_beyond_the_kernels_borders(
 
 @pytest.mark.parametrize("in_torch", [False, True])
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
-def test_a_state_is_read_with_the_type_it_was_made_of(name: str, in_torch: bool) -> None:
+def test_a_state_is_read_only_with_its_dtype(name: str, in_torch: bool) -> None:
     """The kernels would read numbers of one size as numbers of another."""
     mechanism = build(name, {"torch": in_torch})
     inputs = make_inputs(mechanism, B=2, G=3, T=1, S=5)

@@ -63,7 +63,7 @@ def test_appending_in_place_moves_the_buffer_rarely() -> None:
     assert state.k.shape == (1, HEADS, 2000, HEAD_DIM)
 
 
-def test_an_older_state_copies_before_it_goes_another_way() -> None:
+def test_an_older_state_copies_before_it_branches() -> None:
     mechanism = make("softmax")
     q, k, v = tensors(T=9, S=9)
     with torch.no_grad():
@@ -72,9 +72,9 @@ def test_an_older_state_copies_before_it_goes_another_way() -> None:
         left = mechanism.absorb(k[:, :, 5:6], v[:, :, 5:6], None, trunk)
         right = mechanism.absorb(k[:, :, 6:7], v[:, :, 6:7], None, trunk)
         for state, last in ((left, 5), (right, 6), (trunk, None)):
-            places = [0, 1, 2, 3, 4] + ([] if last is None else [last])
-            wanted = mechanism(q, k[:, :, places], v[:, :, places], Mask())
-            assert torch.allclose(mechanism.read(q, state, 0), wanted, atol=1e-6)
+            positions = [0, 1, 2, 3, 4] + ([] if last is None else [last])
+            expected = mechanism(q, k[:, :, positions], v[:, :, positions], Mask())
+            assert torch.allclose(mechanism.read(q, state, 0), expected, atol=1e-6)
 
 
 # Errors: one ValueError each, restating what was given
@@ -179,7 +179,7 @@ def test_what_it_cannot_do_is_an_error(name: str) -> None:
         )
 
 
-def test_states_of_others_are_refused() -> None:
+def test_states_of_other_mechanisms_are_refused() -> None:
     q, k, v = tensors()
     favor = make("favor", features=8)
     old = favor.absorb(k, v)
@@ -208,7 +208,7 @@ def test_states_of_others_are_refused() -> None:
 
 
 @every
-def test_keys_unlike_those_before_are_refused(name: str) -> None:
+def test_keys_of_another_shape_or_dtype_are_refused(name: str) -> None:
     mechanism = make(name)
     _, k, v = tensors()
     state = mechanism.absorb(k, v)
@@ -243,7 +243,7 @@ def test_empty_sizes(name: str) -> None:
 
 
 @every
-def test_a_trimmed_state_and_its_origin_go_separate_ways(name: str) -> None:
+def test_a_trimmed_state_and_its_original_are_independent(name: str) -> None:
     """Both append, the trimmed one into what was the other's padding; neither sees the other."""
     mechanism = make(name)
     q, k, v = tensors(T=9, S=9)
@@ -254,9 +254,9 @@ def test_a_trimmed_state_and_its_origin_go_separate_ways(name: str) -> None:
         for first in ("padded", "trimmed"):
             padded = mechanism.absorb(k[:, :, :5], v[:, :, :5], real)
             states = {"padded": padded, "trimmed": padded.trim(lengths)}
-            places = {"padded": one, "trimmed": other}
+            positions = {"padded": one, "trimmed": other}
             for which in (first, "trimmed" if first == "padded" else "padded"):
-                here = places[which]
+                here = positions[which]
                 states[which] = mechanism.absorb(k[:, :, here], v[:, :, here], None, states[which])
             start = {"padded": 5, "trimmed": lengths}
             got = {w: mechanism.read(q[:, :, :1], s, start[w]) for w, s in states.items()}
@@ -265,11 +265,11 @@ def test_a_trimmed_state_and_its_origin_go_separate_ways(name: str) -> None:
             assert torch.allclose(got["padded"], mechanism.read(q[:, :, :1], alone, 5), atol=1e-6)
             short = mechanism.absorb(k[1:, :, :2], v[1:, :, :2])
             short = mechanism.absorb(k[1:, :, other], v[1:, :, other], None, short)
-            wanted = mechanism.read(q[1:, :, :1], short, 2)
-            assert torch.allclose(got["trimmed"][1:], wanted, atol=1e-5)
+            expected = mechanism.read(q[1:, :, :1], short, 2)
+            assert torch.allclose(got["trimmed"][1:], expected, atol=1e-5)
 
 
-def test_window_forgets_and_says_so() -> None:
+def test_window_drops_old_keys_and_refuses_to_read_them() -> None:
     mechanism = make("window", window=3)
     q, k, v = tensors(T=12, S=12)
     real = torch.arange(12) < torch.tensor([12, 5])[:, None]
@@ -295,15 +295,15 @@ def test_states_cross_inference_mode(name: str) -> None:
     with torch.inference_mode():
         state = mechanism.absorb(k[:, :, :5].clone(), v[:, :, :5].clone())
         state = mechanism.absorb(k[:, :, 5:6].clone(), v[:, :, 5:6].clone(), None, state)
-    wanted = mechanism.absorb(k, v)
+    expected = mechanism.absorb(k, v)
     for context in (torch.no_grad(), torch.enable_grad()):
         with context:
             more = mechanism.absorb(k[:, :, 6:].clone(), v[:, :, 6:].clone(), None, state)
             out = mechanism.read(q[:, :, 6:], more, 6)
-        assert torch.allclose(out, mechanism.read(q[:, :, 6:], wanted, 6), atol=1e-5)
+        assert torch.allclose(out, mechanism.read(q[:, :, 6:], expected, 6), atol=1e-5)
 
 
-def test_attention_under_inference_mode_does_not_poison_training() -> None:
+def test_attention_under_inference_mode_does_not_break_training() -> None:
     q, k, v = tensors()
     with torch.inference_mode():
         attnlab.attention(q, k, v, "favor", features=24)
@@ -330,8 +330,8 @@ def test_half_precision_and_autocast(name: str) -> None:
         state = mechanism.absorb(k, v)
         mechanism(q, k, v, Mask())
     if mechanism.card.constant_state and name != "window":
-        kept = {t.dtype for t in vars(state).values() if isinstance(t, Tensor)}
-        assert kept == {torch.float64 if name == "polynomial" else torch.float32}
+        dtypes = {t.dtype for t in vars(state).values() if isinstance(t, Tensor)}
+        assert dtypes == {torch.float64 if name == "polynomial" else torch.float32}
 
 
 @pytest.mark.parametrize("name", ["softmax", "favor", "window", "bigbird"])
@@ -395,11 +395,11 @@ def test_attention_refuses_learned_mechanisms() -> None:
 
 
 @trials
-def test_what_it_sees_is_as_it_says(name: str, options: dict[str, Any]) -> None:
+def test_visible_keys_agree_with_the_weights(name: str, options: dict[str, Any]) -> None:
     cards.check_visible_keys(build(name, options))
 
 
-def test_a_wrong_fact_is_noticed() -> None:
+def test_a_wrong_fact_breaks_a_law() -> None:
     class Short(Window):
         def visible_keys(self, tokens: int, causal: bool) -> int:
             return super().visible_keys(tokens, causal) - 1
@@ -422,15 +422,15 @@ def test_a_wrong_fact_is_noticed() -> None:
 
 @every
 @pytest.mark.parametrize("tokens", [30, 300])
-def test_short_options_cross_the_borders(name: str, tokens: int) -> None:
-    made = make(name, max_length=tokens, **MECHANISMS[name].short_options(tokens))
-    visible = made.visible_keys(tokens, causal=False)
+def test_short_options_hide_some_keys(name: str, tokens: int) -> None:
+    mechanism = make(name, max_length=tokens, **MECHANISMS[name].short_options(tokens))
+    visible = mechanism.visible_keys(tokens, causal=False)
     assert visible is None or visible < tokens
-    assert not made.covers_all(tokens, causal=False)
+    assert not mechanism.covers_all(tokens, causal=False)
 
 
 @every
-def test_a_sweep_gives_options_that_it_takes(name: str) -> None:
+def test_a_sweep_returns_valid_options(name: str) -> None:
     kind = MECHANISMS[name]
     option = kind.size_option
     if option is None:

@@ -47,8 +47,8 @@ def features(seed: int, kind: str, shape: tuple[int, ...], C: int, scale: float)
 
 
 def leaves(query: Features, key: Features, value: Tensor) -> list[Tensor]:
-    found = [x for x in (*query, *key, value) if x is not None]
-    return [x.detach().clone().requires_grad_() for x in found]
+    results = [x for x in (*query, *key, value) if x is not None]
+    return [x.detach().clone().requires_grad_() for x in results]
 
 
 def rebuilt(inputs: list[Tensor] | tuple[Tensor, ...]) -> tuple[Features, Features, Tensor]:
@@ -62,8 +62,8 @@ def in_torch(query: Features, key: Features, value: Tensor) -> Tensor:
     return out.view(value.shape)
 
 
-def close(got: Any, wanted: Any, limit: float) -> None:
-    for one, other in zip(got, wanted, strict=True):
+def assert_close(actual: Any, expected: Any, limit: float) -> None:
+    for one, other in zip(actual, expected, strict=True):
         assert one.shape == other.shape
         assert bool(one.isfinite().all())
         worst = float(
@@ -94,27 +94,27 @@ def test_the_scan_equals_the_torch_path(
         key = Features(key.sign, key.log.masked_fill(hidden, LOG_ZERO))
         value = value.masked_fill(hidden, 0)
     direction = draw(seed + 40, B, H, T, M)
-    mine, theirs = leaves(query, key, value), leaves(query, key, value)
-    one, other = compiled.causal(*rebuilt(mine)), in_torch(*rebuilt(theirs))
-    close([one], [other], 1e-11)
-    got = torch.autograd.grad((one * direction).sum(), mine)
-    wanted = torch.autograd.grad((other * direction).sum(), theirs)
-    close(got, wanted, 1e-10)
+    compiled_inputs, torch_inputs = leaves(query, key, value), leaves(query, key, value)
+    one, other = compiled.causal(*rebuilt(compiled_inputs)), in_torch(*rebuilt(torch_inputs))
+    assert_close([one], [other], 1e-11)
+    actual = torch.autograd.grad((one * direction).sum(), compiled_inputs)
+    expected = torch.autograd.grad((other * direction).sum(), torch_inputs)
+    assert_close(actual, expected, 1e-10)
 
 
 @needs_compiler
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("T", [1, 23, 24, 25, 200])
-def test_the_scan_in_float32_is_as_exact_as_float32_can_be(kind: str, T: int) -> None:
+def test_the_scan_in_float32_is_exact_to_rounding(kind: str, T: int) -> None:
     query, key = (features(n, kind, (1, 2, T), 64, 2.0) for n in (0, 10))
     inputs = leaves(query, key, draw(20, 1, 2, T, 64))
     small = [x.detach().float().requires_grad_() for x in inputs]
     one, other = compiled.causal(*rebuilt(small)), in_torch(*rebuilt(inputs))
-    close([one], [other], 3e-6)
+    assert_close([one], [other], 3e-6)
     direction = draw(40, 1, 2, T, 64)
-    got = torch.autograd.grad((one * direction.float()).sum(), small)
-    wanted = torch.autograd.grad((other * direction).sum(), inputs)
-    close(got, wanted, 1e-5)
+    actual = torch.autograd.grad((one * direction.float()).sum(), small)
+    expected = torch.autograd.grad((other * direction).sum(), inputs)
+    assert_close(actual, expected, 1e-5)
 
 
 @needs_compiler
@@ -127,10 +127,10 @@ def test_the_exponential(dtype: torch.dtype, name: str, low: float) -> None:
     exponential = getattr(compiled.status().library, f"attnlab_exp_{name}")
     x = torch.cat([torch.linspace(low, 10, 4093), torch.tensor([0.0, -1e30, torch.nan])]).to(dtype)
     y = torch.empty_like(x)
-    places = (ctypes.c_void_p(each.data_ptr()) for each in (x, y))
-    exponential(*places, ctypes.c_int64(len(x)))
-    wanted = x[:-3].double().exp()
-    error = ((y[:-3].double() - wanted) / wanted).abs()
+    pointers = (ctypes.c_void_p(each.data_ptr()) for each in (x, y))
+    exponential(*pointers, ctypes.c_int64(len(x)))
+    expected = x[:-3].double().exp()
+    error = ((y[:-3].double() - expected) / expected).abs()
     assert bool((error < (2 + x[:-3].abs() / 5) * torch.finfo(dtype).eps).all())
     assert y[-3:-1].tolist() == [1, 0]
     assert bool(y[-1].isnan())
@@ -156,17 +156,19 @@ def test_sums_and_reading_equal_the_definition(
 
     def define(query: Features, key: Features, value: Tensor) -> Tensor:
         top = key.log.amax(2, keepdim=True).detach()
-        sight = query.log + top
-        terms = Features(query.sign, sight).divide_by_exp(sight.amax(-1, keepdim=True).detach())
+        log_bound = query.log + top
+        terms = Features(query.sign, log_bound).divide_by_exp(
+            log_bound.amax(-1, keepdim=True).detach()
+        )
         weights = terms @ key.divide_by_exp(top).mT  # (B, H, T, S)
         return weights @ value / weights.sum(-1, keepdim=True)
 
-    mine, theirs = leaves(query, key, value), leaves(query, key, value)
-    query, key, value = rebuilt(mine)
-    one, other = compiled.read(query, *compiled.sums(key, value)), define(*rebuilt(theirs))
-    close([one], [other], 1e-11)
-    got = torch.autograd.grad((one * direction).sum(), mine)
-    close(got, torch.autograd.grad((other * direction).sum(), theirs), 1e-10)
+    compiled_inputs, torch_inputs = leaves(query, key, value), leaves(query, key, value)
+    query, key, value = rebuilt(compiled_inputs)
+    one, other = compiled.read(query, *compiled.sums(key, value)), define(*rebuilt(torch_inputs))
+    assert_close([one], [other], 1e-11)
+    actual = torch.autograd.grad((one * direction).sum(), compiled_inputs)
+    assert_close(actual, torch.autograd.grad((other * direction).sum(), torch_inputs), 1e-10)
 
 
 @needs_compiler
@@ -201,7 +203,7 @@ def test_gradcheck_of_the_blocks(causal: bool, window: int) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_operators_keep_pytorchs_rules(kind: str) -> None:
+def test_the_operators_pass_opcheck(kind: str) -> None:
     """Schema, fake tensors, autograd registration and AOT dispatch, by PyTorch's own checker;
     of what computes gradients, schema and fake tensors."""
     query, key = (features(n, kind, (1, 2, 27), 3, 1.0) for n in (0, 10))
@@ -221,13 +223,13 @@ def test_the_operators_keep_pytorchs_rules(kind: str) -> None:
         results = torch.library.opcheck(operator, inputs, test_utils=all_checks)
         assert set(results.values()) == {"SUCCESS"}
         plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
-        found = operator(*plain)
+        outputs = operator(*plain)
         if operator is operators.sums:
-            found = (found[1], found[0])  # it takes the peak, and the gradient of the sums
+            outputs = (outputs[1], outputs[0])  # it takes the peak, and the gradient of the sums
         name = operator._qualified_op_name.split("::")[1]
-        grads = () if operator is operators.sums else (torch.ones_like(found[0]),)
+        grads = () if operator is operators.sums else (torch.ones_like(outputs[0]),)
         backward = getattr(operators, f"{name}_backward")
-        results = torch.library.opcheck(backward, (*plain, *found, *grads), test_utils=checks)
+        results = torch.library.opcheck(backward, (*plain, *outputs, *grads), test_utils=checks)
         assert set(results.values()) == {"SUCCESS"}
 
 
@@ -238,7 +240,7 @@ COMPILABLE = sorted(name for name, kind in MECHANISMS.items() if kind.compilable
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", COMPILABLE)
-def test_torch_compile_goes_through_without_a_break(name: str, causal: bool, padded: bool) -> None:
+def test_torch_compile_has_no_graph_break(name: str, causal: bool, padded: bool) -> None:
     """At several lengths: from the second on their number is a symbol."""
     mechanism = create_mechanism(name, head_dim=4, heads=2, **SMALL.get(name, {})).double()
 
@@ -250,10 +252,10 @@ def test_torch_compile_goes_through_without_a_break(name: str, causal: bool, pad
     for T in (30, 21, 33):
         q, k, v = (draw(n, 2, 2, T, 4).requires_grad_() for n in range(3))
         keys = draw(5, 2, T) > -1 if padded else None
-        wanted, got = attend(q, k, v, keys), call(q, k, v, keys)
-        close([got], [wanted], 1e-12)
-        grads = [torch.autograd.grad(x.square().sum(), (q, k, v)) for x in (got, wanted)]
-        close(grads[0], grads[1], 1e-12)
+        expected, actual = attend(q, k, v, keys), call(q, k, v, keys)
+        assert_close([actual], [expected], 1e-12)
+        grads = [torch.autograd.grad(x.square().sum(), (q, k, v)) for x in (actual, expected)]
+        assert_close(grads[0], grads[1], 1e-12)
 
 
 @needs_compiler
@@ -280,7 +282,7 @@ def test_second_derivatives_are_right_or_refused(
     q, k, v = inputs
     out = mechanism(q, k, v, mask)
     if in_torch and not causal and issubclass(MECHANISMS[name], Kernel):
-        close(twice(out), twice(mechanism.weights(q, k, mask) @ v), 1e-8)
+        assert_close(twice(out), twice(mechanism.weights(q, k, mask) @ v), 1e-8)
     else:
         with pytest.raises(RuntimeError, match=r"differentiated twice|not implemented"):
             twice(out)
@@ -329,33 +331,33 @@ def test_threads_and_layout_change_nothing(name: str, causal: bool) -> None:
     mechanism = create_mechanism(name, head_dim=16, heads=5)  # and enough work to be shared out
     inputs = [draw(n, 2, 400, 5, 16, dtype=torch.float32).transpose(1, 2) for n in range(3)]
     before = torch.get_num_threads()
-    found = []
+    results = []
     try:
         for threads, layout in ((1, Tensor.contiguous), (3, Tensor.contiguous), (2, Tensor.clone)):
             torch.set_num_threads(threads)
             q, k, v = (layout(x).requires_grad_() for x in inputs)
             out = mechanism(q, k, v, Mask(causal))
-            found.append([out, *torch.autograd.grad(out.square().sum(), (q, k, v))])
+            results.append([out, *torch.autograd.grad(out.square().sum(), (q, k, v))])
     finally:
         torch.set_num_threads(before)
-    for other in found[1:]:
-        for x, y in zip(found[0][:1], other[:1], strict=True):
+    for other in results[1:]:
+        for x, y in zip(results[0][:1], other[:1], strict=True):
             assert torch.equal(x, y)
-        close(other[1:], [x.double() for x in found[0][1:]], 1e-5)
+        assert_close(other[1:], [x.double() for x in results[0][1:]], 1e-5)
 
 
 @needs_compiler
-def test_own_threads_where_pytorchs_cannot_be_found() -> None:
+def test_own_threads_without_pytorchs() -> None:
     library = compiled.status().library
     assert library is not None
     inputs = [draw(n, 2, 3, 400, 32) for n in range(3)]  # enough work to be shared out
     query, key, value = rebuilt(inputs)
-    wanted = compiled.causal(query, key, value)
+    expected = compiled.causal(query, key, value)
     before = torch.get_num_threads()
     library.attnlab_use_team(None)
     try:
         torch.set_num_threads(3)
-        assert torch.equal(compiled.causal(query, key, value), wanted)
+        assert torch.equal(compiled.causal(query, key, value), expected)
     finally:
         torch.set_num_threads(before)
         build._use_pytorch_threads(library)
@@ -365,30 +367,30 @@ def test_own_threads_where_pytorchs_cannot_be_found() -> None:
 @pytest.mark.skipif(
     not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="this system has no such pages"
 )
-def test_large_results_ask_for_large_pages() -> None:
+def test_large_results_use_large_pages() -> None:
     """Page faults of a fresh result cost half as much as its computation."""
     log, value = torch.zeros(1, 1, 40_000, 1), torch.zeros(1, 1, 40_000, 64)  # 10 MB
     out = compiled.causal(Features(None, log), Features(None, log), value)
     middle = out.data_ptr() + out.nbytes // 2
     flags, inside = "", False
     for line in Path("/proc/self/smaps").read_text().splitlines():
-        place = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line)
-        if place:
-            inside = int(place[1], 16) <= middle < int(place[2], 16)
+        match = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line)
+        if match:
+            inside = int(match[1], 16) <= middle < int(match[2], 16)
         elif inside and line.startswith("VmFlags:"):
             flags = line
     assert " hg" in flags
 
 
 @needs_compiler
-def test_what_the_kernels_do_not_take_goes_the_torch_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_tensors_are_computed_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """bfloat16 is summed in float32; other devices and types never reach the kernels."""
     assert compiled.can_run(torch.zeros(1))
     assert not compiled.can_run(torch.zeros(1, dtype=torch.bfloat16))
     assert not compiled.can_run(torch.zeros(1, device="meta"))
     mechanism = create_mechanism("favor", head_dim=4, heads=2)
     q, k, v = (draw(n, 1, 2, 30, 4, dtype=torch.float32) for n in range(3))
-    wanted = mechanism(q, k, v, Mask(True))
+    expected = mechanism(q, k, v, Mask(True))
     monkeypatch.setattr(compiled, "can_run", lambda _: False)
     monkeypatch.setattr(compiled, "causal", None)  # would raise
-    close([mechanism(q, k, v, Mask(True))], [wanted.double()], 1e-5)
+    assert_close([mechanism(q, k, v, Mask(True))], [expected.double()], 1e-5)

@@ -90,7 +90,7 @@ def test_a_library_belongs_to_its_compiler_and_sources(
     assert build._key(one) != before
 
 
-def test_the_wheel_takes_the_sources_along() -> None:
+def test_the_wheel_contains_the_sources() -> None:
     """Hatch packs all files of the package; the kernels are built from these."""
     assert {"kernels.c", "template.h"} <= {path.name for path in build.SOURCES.iterdir()}
     assert {kind.name for kind in MECHANISMS.values() if kind.compilable} == {
@@ -104,14 +104,14 @@ def test_the_wheel_takes_the_sources_along() -> None:
     }
 
 
-def test_the_list_of_mechanisms_says_which_path_is_active(
+def test_the_list_of_mechanisms_names_the_active_path(
     capsys: pytest.CaptureFixture[str], unbuilt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del unbuilt
     monkeypatch.setenv(build.SWITCH, "0")
     _, out, _ = run("mechanisms", capsys)
-    said = " ".join(out.split())  # lines are broken anywhere
-    assert "in PyTorch alone" in said
-    assert build.SWITCH in said
+    text = " ".join(out.split())  # lines are broken anywhere
+    assert "in PyTorch alone" in text
+    assert build.SWITCH in text
     _, raw, _ = run("mechanisms favor --json", capsys)
     assert json.loads(raw)["path"] == "PyTorch"

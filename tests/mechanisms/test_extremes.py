@@ -101,7 +101,7 @@ def test_a_polynomial_in_float32_is_as_exact_as_float32(
     mechanism.use_compiled = not in_torch
     for seed in range(0, 90, 3):
         q, k, v = (random_normal(seed + n, 1, 6, T, head_dim) for n in range(3))
-        wanted = mechanism.weights(q.double(), k.double(), Mask(True)) @ v.double()
+        expected = mechanism.weights(q.double(), k.double(), Mask(True)) @ v.double()
         state, read = None, []
         for t in range(T):
             here = slice(t, t + 1)
@@ -109,7 +109,7 @@ def test_a_polynomial_in_float32_is_as_exact_as_float32(
             read.append(mechanism.read(q[:, :, here], state, t))
         for out in (mechanism(q, k, v, Mask(True)), torch.cat(read, 2)):
             assert out.dtype == torch.float32
-            assert float((out - wanted).abs().max()) < 1e-6
+            assert float((out - expected).abs().max()) < 1e-6
 
 
 @trials

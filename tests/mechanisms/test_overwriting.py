@@ -39,14 +39,14 @@ def test_an_overwritable_state_is_written_over(name: str, in_torch: bool) -> Non
     mechanism.use_compiled = not in_torch
     k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4)
     with torch.no_grad():
-        kept = mechanism.absorb(k, v, None, state)
-        wanted = mechanism.read(q, kept, 3)
+        copied = mechanism.absorb(k, v, None, state)
+        expected = mechanism.read(q, copied, 3)
         before = mechanism.read(q, state, 2)
         old = state.overwritable()
         new = mechanism.absorb(k, v, None, old)
         assert new.sums.data_ptr() == old.sums.data_ptr()
         assert (old.length, new.length) == (3, 4)
-        assert torch.allclose(mechanism.read(q, new, 3), wanted, rtol=1e-4, atol=1e-5)
+        assert torch.allclose(mechanism.read(q, new, 3), expected, rtol=1e-4, atol=1e-5)
         assert torch.equal(mechanism.read(q, state, 2), before)
         for use in (
             lambda: mechanism.read(q, old, 3),
@@ -101,10 +101,10 @@ def test_gradients_forbid_writing_over() -> None:
 def write(model: Decoder, beams: bool) -> list[list[list[int]]]:
     prompts = [[1, 2, 3], [4, 5], [6, 7, 1, 2]]
     if beams:
-        found = beam_search(model, prompts, new_tokens=12, width=3, best=2)
+        sequences = beam_search(model, prompts, new_tokens=12, width=3, best=2)
     else:
-        found = generate(model, prompts, new_tokens=12, samples=2)
-    return [[each.ids for each in some] for some in found]
+        sequences = generate(model, prompts, new_tokens=12, samples=2)
+    return [[each.ids for each in some] for some in sequences]
 
 
 @needs_compiler
@@ -119,9 +119,9 @@ def test_the_generator_writes_over(
     calls = []
     in_place = compiled.absorb_in_place
 
-    def counted(*given: Any) -> None:
-        calls.append(given)
-        in_place(*given)
+    def counted(*arguments: Any) -> None:
+        calls.append(arguments)
+        in_place(*arguments)
 
     monkeypatch.setattr(compiled, "absorb_in_place", counted)
     written = write(model, beams)

@@ -59,7 +59,7 @@ class Plain(Mechanism):
 
 
 def broken(kind: str | type[Mechanism], examples: int = 4) -> set[str]:
-    return {found.law for found in check_laws(kind, examples=examples) if not found.holds}
+    return {result.law for result in check_laws(kind, examples=examples) if not result.holds}
 
 
 # Registering
@@ -94,12 +94,14 @@ def test_the_newest_class_of_a_name_counts() -> None:
     assert torch.allclose(attnlab.attention(q, k, v, "plain"), v.mean(2, keepdim=True))
 
 
-def made(**changes: Any) -> Any:
+def subclass(**changes: Any) -> Any:
     return type("Mine", (Plain,), {"name": "mine", **changes})
 
 
 def test_what_is_wrong_with_a_class_is_one_sentence() -> None:
-    def untold(self: Any, *, head_dim: int, heads: int, max_length: Any = None, x: int = 1) -> None:
+    def without_help(
+        self: Any, *, head_dim: int, heads: int, max_length: Any = None, x: int = 1
+    ) -> None:
         del self, head_dim, heads, max_length, x
 
     def required(
@@ -109,14 +111,14 @@ def test_what_is_wrong_with_a_class_is_one_sentence() -> None:
 
     wrong: list[tuple[Any, list[str]]] = [
         (3, ["3", "subclass of attnlab.Mechanism"]),
-        (made(name="My Own"), ["'My Own'", "lowercase letters"]),
-        (made(name="a+b"), ["'a+b'"]),
-        (made(name=None), ["None"]),
-        (made(card=None), ["no card", "attnlab.Card("]),
-        (made(weights=Mechanism.weights), ["does not define weights"]),
-        (made(name="softmax"), ["'softmax'", "choose another name"]),
-        (made(__init__=untold), ["'x'", 'Annotated[float, "what it does"]']),
-        (made(__init__=required), ["'x'", "no default"]),
+        (subclass(name="My Own"), ["'My Own'", "lowercase letters"]),
+        (subclass(name="a+b"), ["'a+b'"]),
+        (subclass(name=None), ["None"]),
+        (subclass(card=None), ["no card", "attnlab.Card("]),
+        (subclass(weights=Mechanism.weights), ["does not define weights"]),
+        (subclass(name="softmax"), ["'softmax'", "choose another name"]),
+        (subclass(__init__=without_help), ["'x'", 'Annotated[float, "what it does"]']),
+        (subclass(__init__=required), ["'x'", "no default"]),
     ]
     for kind, words in wrong:
         with pytest.raises(ValueError, match=r".+") as caught:
@@ -135,11 +137,11 @@ def test_a_file_is_loaded() -> None:
     assert [kind.name for kind in load_extension(EXAMPLE)] == ["sigmoid"]
     assert [option.name for option in mechanism_options("sigmoid")] == ["bias"]
     q, k = torch.tensor([[[[3.0, 4.0]]]]), torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
-    found = attnlab.create_mechanism("sigmoid", head_dim=2, heads=1, bias=-1.0).weights(
+    weights = attnlab.create_mechanism("sigmoid", head_dim=2, heads=1, bias=-1.0).weights(
         q, k, Mask()
     )
-    wanted = [1 / (1 + math.exp(1 - score / math.sqrt(2))) for score in (3, 4)]
-    assert found.flatten().tolist() == pytest.approx(wanted)
+    expected = [1 / (1 + math.exp(1 - score / math.sqrt(2))) for score in (3, 4)]
+    assert weights.flatten().tolist() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -180,10 +182,10 @@ def test_attnlab_s_own_obey_them(name: str) -> None:
 
 
 def test_examples_are_counted_and_what_cannot_be_is_not_tried() -> None:
-    found = {each.law: each for each in check_laws("linformer", examples=2)}
-    assert set(found) == {law.text for law in LAWS}
-    assert found["1 forward equals weights @ v"].tried == 2
-    assert found["4 decoding equals one forward"].tried == 0
+    results = {result.law: result for result in check_laws("linformer", examples=2)}
+    assert set(results) == {law.text for law in LAWS}
+    assert results["1 forward equals weights @ v"].tried == 2
+    assert results["4 decoding equals one forward"].tried == 0
     with pytest.raises(ValueError, match="examples is 0"):
         check_laws("softmax", examples=0)
 
@@ -288,9 +290,9 @@ def test_the_picture_shows_the_weights(tmp_path: Path, capsys: pytest.CaptureFix
     figure = plot_matrices("window")
     assert "with window=4" in figure.get_supxlabel()
     assert len(figure.axes) == 3
-    shown: Any = figure.axes[1].images[0].get_array()
+    pixels: Any = figure.axes[1].images[0].get_array()
     scale = softmax.weights.max()
-    assert torch.allclose(torch.as_tensor(shown), (window.weights / scale).sqrt())
+    assert torch.allclose(torch.as_tensor(pixels), (window.weights / scale).sqrt())
     path = tmp_path / "w.svg"
     code, out, _ = run(f"mechanisms window --picture {path}", capsys)
     assert (code, out.strip()) == (0, str(path))
@@ -305,7 +307,7 @@ def test_the_picture_shows_the_weights(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_negative_weights_have_another_color() -> None:
-    below, none, above = (COLORS(place) for place in (0.0, 0.5, 1.0))
+    below, none, above = (COLORS(value) for value in (0.0, 0.5, 1.0))
     assert below[0] > below[2]
     assert min(none[:3]) > 0.9
     assert above[2] > above[0]

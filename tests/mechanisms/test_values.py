@@ -117,19 +117,21 @@ def test_grouped_keys_belong_to_neighboring_heads() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_softmax_against_multihead_attention(causal: bool) -> None:
     B, H, T, D = 3, 2, 7, 5
-    theirs = nn.MultiheadAttention(H * D, H, batch_first=True, dtype=torch.float64)
+    reference = nn.MultiheadAttention(H * D, H, batch_first=True, dtype=torch.float64)
     x = normal(1, B, T, H * D)
     padding = torch.arange(T) >= torch.tensor([7, 4, 1])[:, None]  # True for padding, as they want
     future = torch.ones(T, T).triu(1).bool() if causal else None
-    wanted, weights = theirs(
+    expected, weights = reference(
         x, x, x, key_padding_mask=padding, attn_mask=future, average_attn_weights=False
     )
-    q, k, v = F.linear(x, theirs.in_proj_weight, theirs.in_proj_bias).view(B, T, 3, H, D).unbind(2)
+    q, k, v = (
+        F.linear(x, reference.in_proj_weight, reference.in_proj_bias).view(B, T, 3, H, D).unbind(2)
+    )
     q, k, v = (each.transpose(1, 2) for each in (q, k, v))
     mechanism = create_mechanism("softmax", head_dim=D, heads=H)
     mask = Mask(causal, ~padding)
-    out = theirs.out_proj(mechanism(q, k, v, mask).transpose(1, 2).reshape(B, T, H * D))
-    assert torch.allclose(out, wanted, atol=1e-12)
+    out = reference.out_proj(mechanism(q, k, v, mask).transpose(1, 2).reshape(B, T, H * D))
+    assert torch.allclose(out, expected, atol=1e-12)
     assert torch.allclose(mechanism.weights(q, k, mask), weights, atol=1e-12)
 
 
@@ -148,24 +150,24 @@ def test_dropout_on_weights_while_training(name: str) -> None:
     torch.manual_seed(0)
     dropped = mechanism(q, k, v, Mask())
     assert 0.4 < float((dropped == 0).double().mean()) < 0.6
-    kept = dropped[dropped > 0]
-    assert torch.allclose(kept, torch.full_like(kept, 2 / 64))
+    nonzero = dropped[dropped > 0]
+    assert torch.allclose(nonzero, torch.full_like(nonzero, 2 / 64))
     assert torch.allclose(mechanism.eval()(q, k, v, Mask()), torch.full((64, 64), 1 / 64))
 
 
-def test_dropout_keeps_the_mean_and_the_share() -> None:
+def test_dropout_keeps_the_mean_and_the_rate() -> None:
     torch.manual_seed(0)
     x = torch.ones(999_999, dtype=torch.float64, requires_grad=True)
-    for share in (0.1, 0.5, 0.9):
-        out = fast_dropout(x, share)
+    for rate in (0.1, 0.5, 0.9):
+        out = fast_dropout(x, rate)
         lost = float((out.detach() == 0).double().mean())
-        assert lost == pytest.approx(share, abs=4.5 * math.sqrt(share * (1 - share) / 1e6))
-        assert set(out.detach().unique().tolist()) == {0.0, 1 / (1 - share)}
+        assert lost == pytest.approx(rate, abs=4.5 * math.sqrt(rate * (1 - rate) / 1e6))
+        assert set(out.detach().unique().tolist()) == {0.0, 1 / (1 - rate)}
         (grad,) = torch.autograd.grad(out.sum(), x)
         assert torch.equal(grad, out.detach())
         # neighbors share a draw, yet not their fate
         both = (out[::2][:499_999] == 0) & (out[1::2] == 0)
-        assert float(both.double().mean()) == pytest.approx(share**2, abs=0.004)
+        assert float(both.double().mean()) == pytest.approx(rate**2, abs=0.004)
     assert fast_dropout(x, 0.0) is x
 
 
@@ -219,20 +221,20 @@ def test_polynomial_kernel_is_exact() -> None:
 @pytest.mark.parametrize("name", ["favor", "fourier"])
 def test_random_features_are_unbiased(name: str, orthogonal: bool) -> None:
     """The mean of phi(q).phi(k) over draws is exp(beta q.k), within its standard error."""
-    D, draws = 4, 2000
+    D, directions = 4, 2000
     q, k = 0.7 * normal(1, 1, 1, 3, D).detach(), 0.7 * normal(2, 1, 1, 5, D).detach()
-    wanted = (0.5 * q @ k.mT).exp()
+    expected = (0.5 * q @ k.mT).exp()
     estimates = []
     mechanism: Any = create_mechanism(
         name, head_dim=D, heads=1, features=8, orthogonal=orthogonal, beta=0.5
     ).double()
-    for _ in range(draws):
+    for _ in range(directions):
         mechanism.redraw()
         estimates.append(phi(mechanism, q) @ phi(mechanism, k).mT)
-    found = torch.stack(estimates)
-    error = found.std(0) / math.sqrt(draws)
-    assert float((error / wanted).max()) < 0.05
-    assert float(((found.mean(0) - wanted).abs() / error).max()) < 4.5
+    samples = torch.stack(estimates)
+    error = samples.std(0) / math.sqrt(directions)
+    assert float((error / expected).max()) < 0.05
+    assert float(((samples.mean(0) - expected).abs() / error).max()) < 4.5
 
 
 def test_fourier_has_no_error_where_q_equals_k() -> None:
@@ -242,11 +244,11 @@ def test_fourier_has_no_error_where_q_equals_k() -> None:
     assert torch.allclose(products, q.square().sum(-1).exp())
 
 
-def test_orthogonal_draws() -> None:
+def test_orthogonal_directions() -> None:
     D = 5
-    draws = sample_directions(12, D, seed=3, orthogonal=True)
-    assert draws.shape == (12, D)
-    for block in draws.split(D):
+    directions = sample_directions(12, D, seed=3, orthogonal=True)
+    assert directions.shape == (12, D)
+    for block in directions.split(D):
         gram = block @ block.T
         assert torch.allclose(gram, gram.diagonal().diag(), atol=1e-12)
     many = torch.cat([sample_directions(D, D, seed, True) for seed in range(2000)])
@@ -262,9 +264,9 @@ def test_orthogonal_draws() -> None:
 
 def test_redraw_is_seeded_and_saved() -> None:
     def make() -> RandomFeatures:
-        made = create_mechanism("favor", head_dim=4, heads=1, features=6, seed=7)
-        assert isinstance(made, RandomFeatures)
-        return made
+        mechanism = create_mechanism("favor", head_dim=4, heads=1, features=6, seed=7)
+        assert isinstance(mechanism, RandomFeatures)
+        return mechanism
 
     one, other = make(), make()
     first = one.draws.clone()
@@ -336,10 +338,10 @@ def test_rows_that_underflow_are_recomputed(name: str, monkeypatch: pytest.Monke
     fast, definition = mechanism(q, k, v, mask), mechanism.weights(q, k, mask) @ v
     direction = normal(9, *fast.shape).detach()
     assert used
-    wanted = torch.autograd.grad((definition * direction).sum(), (q, k, v))
+    expected = torch.autograd.grad((definition * direction).sum(), (q, k, v))
     got = torch.autograd.grad((fast * direction).sum(), (q, k, v))
     assert torch.allclose(fast, definition, rtol=1e-6, atol=1e-8)
-    for one, other in zip(got, wanted, strict=True):
+    for one, other in zip(got, expected, strict=True):
         scale = float(other.abs().max())
         assert torch.allclose(one / scale, other / scale, atol=1e-7)
 
@@ -364,8 +366,8 @@ def pattern_by_hand(S: int, causal: bool, block: int, side: int, first: int, cou
         chosen = sorted(free, key=lambda b: rank[b])[:count]
         for j in range(S):
             b = j // block
-            seen = a < first or b < first or abs(a - b) <= side or b in chosen
-            edges[i, j] = seen and (not causal or j <= i)
+            visible = a < first or b < first or abs(a - b) <= side or b in chosen
+            edges[i, j] = visible and (not causal or j <= i)
     return edges
 
 
@@ -389,13 +391,13 @@ def test_bigbird_pattern_edge_by_edge(
     )
     q, k = normal(1, 1, 1, S, 3), normal(2, 1, 1, S, 3)
     v = torch.eye(S, dtype=torch.float64)[None, None]
-    wanted = pattern_by_hand(S, causal, block, window // 2, first, count)
+    expected = pattern_by_hand(S, causal, block, window // 2, first, count)
     mask = Mask(causal)
     definition = (mechanism.weights(q, k, mask)[0, 0] > 0).numpy()
     computed = (mechanism(q, k, v, mask)[0, 0] > 0).numpy()  # the fast path's own edges
-    assert (definition == wanted).all()
-    assert (computed == wanted).all()
-    per_block = wanted[::block, ::block].sum(1)
+    assert (definition == expected).all()
+    assert (computed == expected).all()
+    per_block = expected[::block, ::block].sum(1)
     if not causal:  # each row: its window, the global blocks, the random ones, and no more
         assert per_block[first:].max() <= window + first + count
         assert (per_block[:first] == math.ceil(S / block)).all()

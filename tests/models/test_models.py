@@ -91,21 +91,21 @@ def test_decoder_equals_a_plain_gpt() -> None:
     x = ids(1, 3, 7)
     stack, block = model.stack, model.stack.blocks[0]
     h = stack.embedding(x) + stack.position.table[:7]
-    theirs = nn.MultiheadAttention(24, 6, batch_first=True, dtype=torch.float64)
-    theirs.in_proj_weight, theirs.in_proj_bias = (
+    reference = nn.MultiheadAttention(24, 6, batch_first=True, dtype=torch.float64)
+    reference.in_proj_weight, reference.in_proj_bias = (
         block.attention.project.weight,
         block.attention.project.bias,
     )
-    theirs.out_proj.weight, theirs.out_proj.bias = (
+    reference.out_proj.weight, reference.out_proj.bias = (
         block.attention.out.weight,
         block.attention.out.bias,
     )
     n = F.layer_norm(h, (24,))
-    h = h + theirs(n, n, n, attn_mask=torch.ones(7, 7).triu(1).bool(), need_weights=False)[0]
+    h = h + reference(n, n, n, attn_mask=torch.ones(7, 7).triu(1).bool(), need_weights=False)[0]
     n = F.layer_norm(h, (24,))
     h = h + block.feed_forward.fall(F.gelu(block.feed_forward.rise(n)))
-    wanted = F.linear(F.layer_norm(h, (24,)), model.head.weight)
-    assert torch.allclose(model(x), wanted, atol=1e-12)
+    expected = F.linear(F.layer_norm(h, (24,)), model.head.weight)
+    assert torch.allclose(model(x), expected, atol=1e-12)
 
 
 # Decoding
@@ -121,9 +121,9 @@ def test_cached_decoding_equals_the_whole_forward(name: str, position: str) -> N
     prompts = [ids(2, n).tolist() for n in (9, 1, 4)]
     written = generate(model, prompts, new_tokens=8)
     with torch.no_grad():
-        for prompt, (got,) in zip(prompts, written, strict=True):
+        for prompt, (actual,) in zip(prompts, written, strict=True):
             text = list(prompt)
-            for token, log_probability in zip(got.ids, got.log_probabilities, strict=True):
+            for token, log_probability in zip(actual.ids, actual.log_probabilities, strict=True):
                 logits = model(torch.tensor([text]))[0, -1]
                 assert int(logits.argmax()) == token
                 assert float(logits.log_softmax(-1)[token]) == pytest.approx(log_probability)
@@ -157,13 +157,13 @@ def test_seq2seq_decodes_as_its_forward(cross: str) -> None:
         beam_search(model, [[1], [2], [3]], new_tokens=6, width=3, context=context),
     ):
         with torch.no_grad():
-            for row, found in enumerate(written):
-                for one in found:
+            for row, samples in enumerate(written):
+                for one in samples:
                     text = torch.tensor([[row + 1, *one.ids[:-1]]])
                     alone = source[row : row + 1, : lengths[row]]
                     logits = model(alone, text)[0].log_softmax(-1)
-                    wanted = logits[torch.arange(6), torch.tensor(one.ids)]
-                    assert one.log_probabilities == pytest.approx(wanted.tolist(), abs=1e-8)
+                    expected = logits[torch.arange(6), torch.tensor(one.ids)]
+                    assert one.log_probabilities == pytest.approx(expected.tolist(), abs=1e-8)
 
 
 def test_padding_changes_nothing_in_any_model() -> None:
@@ -207,11 +207,11 @@ def test_only_the_projections_that_are_used(name: str) -> None:
 
 def test_feed_forward_kinds_by_hand() -> None:
     x = torch.tensor([[1.0, -2.0]])
-    for kind, wanted in (("gelu", F.gelu(x)), ("relu2", torch.tensor([[1.0, 0.0]]))):
+    for kind, expected in (("gelu", F.gelu(x)), ("relu2", torch.tensor([[1.0, 0.0]]))):
         layer = FeedForward(2, kind, inner=2, bias=False)
         for matrix in (layer.rise.weight, layer.fall.weight):
             nn.init.eye_(matrix)
-        assert torch.allclose(layer(x), wanted)
+        assert torch.allclose(layer(x), expected)
     layer = FeedForward(2, "swiglu", inner=1, bias=False)
     nn.init.eye_(layer.rise.weight)  # gate 1, value -2
     nn.init.ones_(layer.fall.weight)
@@ -227,16 +227,16 @@ def test_block_order_of_norms(norm: str, norm_first: bool) -> None:
     normed = block.attention_norm
     if norm_first:
         h = x + block.attention(normed(x), Mask())
-        wanted = h + block.feed_forward(block.feed_norm(h))
+        expected = h + block.feed_forward(block.feed_norm(h))
     else:
         h = normed(x + block.attention(x, Mask()))
-        wanted = block.feed_norm(h + block.feed_forward(h))
-    assert torch.allclose(block(x, Mask()), wanted)
+        expected = block.feed_norm(h + block.feed_forward(h))
+    assert torch.allclose(block(x, Mask()), expected)
 
 
 def test_attention_by_text() -> None:
-    made: Any = create_attention("favor:features=64,orthogonal=false", head_dim=4, heads=6)
-    assert (len(made.draws), made.orthogonal, made.heads) == (64, False, 6)
+    mechanism: Any = create_attention("favor:features=64,orthogonal=false", head_dim=4, heads=6)
+    assert (len(mechanism.draws), mechanism.orthogonal, mechanism.heads) == (64, False, 6)
     mixed: Any = create_attention(
         "2*window:window=5 + 4*softmax", head_dim=4, heads=6, dropout=0.25
     )
@@ -333,9 +333,9 @@ def test_patch_embedding_is_a_linear_map_of_flattened_patches() -> None:
     images = torch.randn(3, 2, 12, 12, dtype=torch.float64)
     patches = images.unfold(2, 4, 4).unfold(3, 4, 4)  # (3, 2, 3, 3, 4, 4)
     flat = patches.permute(0, 2, 3, 1, 4, 5).reshape(3, 9, 32)
-    wanted = F.linear(flat, model.patches.weight.flatten(1), model.patches.bias)
-    got = model.patches(images).flatten(2).transpose(1, 2)
-    assert torch.allclose(got, wanted, atol=1e-12)
+    expected = F.linear(flat, model.patches.weight.flatten(1), model.patches.bias)
+    actual = model.patches(images).flatten(2).transpose(1, 2)
+    assert torch.allclose(actual, expected, atol=1e-12)
 
 
 def test_convnet_matches_in_size() -> None:
@@ -418,16 +418,16 @@ def test_weights_of_another_configuration(
     (tmp_path / "config.json").write_text(json.dumps(Decoder(config()).description()))
     with pytest.raises(ValueError, match="do not fit") as caught:
         models.load(tmp_path)
-    said = f"these weights do not fit the configuration in config.json: {problem}"
-    assert str(caught.value) == f"{tmp_path / 'model.safetensors'}: {said}"
+    message = f"these weights do not fit the configuration in config.json: {problem}"
+    assert str(caught.value) == f"{tmp_path / 'model.safetensors'}: {message}"
 
 
 def test_flops_count_the_weights_that_multiply() -> None:
     model = Decoder.preset("course")
     matrices = 4 * (4 * 256 * 256 + 8 * 256 * 256) + 256 * 256
     vectors = sum(p.numel() for p in model.parameters() if p.dim() == 1)
-    wanted = 6 * (matrices + vectors) + 12 * 4 * 256 * 100
-    assert model.flops_per_token(100) == wanted
+    expected = 6 * (matrices + vectors) + 12 * 4 * 256 * 100
+    assert model.flops_per_token(100) == expected
 
 
 @pytest.mark.parametrize("copy", [False, True])

@@ -53,19 +53,19 @@ def named(tokenizer: Tokenizer) -> str:
 
 
 def test_characters_have_the_course_ids() -> None:
-    found = Characters.train(["ba\n", "cab"])
-    assert (found.vocabulary, found.pad, found.mask, found.end) == (6, 0, 1, 0)
-    assert found.characters == "\nabc"
-    assert found.encode("cab\n") == [5, 3, 4, 2]
-    assert found.encode("a⁇b⁇c□□") == [3, 1, 4, 1, 5, 0, 0]
-    assert found.decode([3, 1, 4, 1, 5, 0, 0]) == "a⁇b⁇c□□"
+    tokenizer = Characters.train(["ba\n", "cab"])
+    assert (tokenizer.vocabulary, tokenizer.pad, tokenizer.mask, tokenizer.end) == (6, 0, 1, 0)
+    assert tokenizer.characters == "\nabc"
+    assert tokenizer.encode("cab\n") == [5, 3, 4, 2]
+    assert tokenizer.encode("a⁇b⁇c□□") == [3, 1, 4, 1, 5, 0, 0]
+    assert tokenizer.decode([3, 1, 4, 1, 5, 0, 0]) == "a⁇b⁇c□□"
 
 
 def test_the_symbols_of_the_course_are_no_further_characters() -> None:
-    found = Characters.train(["a⁇b□"])
-    assert found.characters == "ab"
-    assert found.vocabulary == 4
-    assert found.end == found.pad
+    tokenizer = Characters.train(["a⁇b□"])
+    assert tokenizer.characters == "ab"
+    assert tokenizer.vocabulary == 4
+    assert tokenizer.end == tokenizer.pad
 
 
 def test_characters_are_sorted_by_code_point() -> None:
@@ -79,14 +79,14 @@ def test_bytes_by_hand() -> None:
 
 
 def test_pairs_by_hand() -> None:
-    found = BPE.train(["abab abab"], vocabulary=300)
+    tokenizer = BPE.train(["abab abab"], vocabulary=300)
     # 256 bytes sorted by their letter: "!" is the first, so "a" is 3 + 0x61 - 0x21.
-    assert found.encode("a") == [67]
+    assert tokenizer.encode("a") == [67]
     # a+b is the most frequent pair, then ab+ab; the space joins the second word.
-    assert found.encode("ab") == [259]
-    assert found.encode("abab") == [260]
-    assert found.vocabulary == 261  # " abab" occurs once, and once is not learned
-    assert (found.pad, found.mask, found.end) == (0, 1, 2)
+    assert tokenizer.encode("ab") == [259]
+    assert tokenizer.encode("abab") == [260]
+    assert tokenizer.vocabulary == 261  # " abab" occurs once, and once is not learned
+    assert (tokenizer.pad, tokenizer.mask, tokenizer.end) == (0, 1, 2)
 
 
 # Round trips
@@ -116,11 +116,11 @@ def test_characters_round_trip(texts: list[str]) -> None:
         with pytest.raises(ValueError, match="none given"):
             Characters.train(texts)
         return
-    found = Characters.train(texts)
-    assert found.vocabulary == 2 + len(set(joined) - set("□⁇"))
+    tokenizer = Characters.train(texts)
+    assert tokenizer.vocabulary == 2 + len(set(joined) - set("□⁇"))
     for text in texts:
-        ids, unknown = found.encode_counting(text)
-        assert found.decode(ids) == text
+        ids, unknown = tokenizer.encode_counting(text)
+        assert tokenizer.decode(ids) == text
         assert not unknown
 
 
@@ -128,13 +128,13 @@ def test_characters_round_trip(texts: list[str]) -> None:
 @tricky_examples
 def test_characters_replace_and_count_what_they_do_not_know(text: str) -> None:
     ids, unknown = CHARACTERS.encode_counting(text)
-    known = set(CHARACTERS.characters) | set("□⁇")
-    assert unknown == Counter(each for each in text if each not in known)
+    known_characters = set(CHARACTERS.characters) | set("□⁇")
+    assert unknown == Counter(each for each in text if each not in known_characters)
     assert ids == CHARACTERS.encode(text)
     assert len(ids) == len(text)
     for before, after in zip(text, CHARACTERS.decode(ids), strict=True):
-        assert after in known
-        assert after == before or before not in known
+        assert after in known_characters
+        assert after == before or before not in known_characters
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_characters_replace_and_count_what_they_do_not_know(text: str) -> None:
     ],
 )
 def test_replacements(characters: str, text: str, decoded: str) -> None:
-    found = Characters(characters)
-    ids, unknown = found.encode_counting(text)
-    assert found.decode(ids) == decoded
+    tokenizer = Characters(characters)
+    ids, unknown = tokenizer.encode_counting(text)
+    assert tokenizer.decode(ids) == decoded
     assert sum(unknown.values()) == sum(each not in characters for each in text)
 
 
@@ -218,9 +218,9 @@ def test_the_names_of_special_tokens_are_text(before: str, name: str, after: str
 
 
 def test_names_of_special_tokens_in_the_training_text(tmp_path: Path) -> None:
-    found = BPE.train(["<|end|><|end|> <|end|>"] * 50, vocabulary=400)
-    found.save(tmp_path)
-    for each in (found, load_tokenizer(tmp_path)):
+    tokenizer = BPE.train(["<|end|><|end|> <|end|>"] * 50, vocabulary=400)
+    tokenizer.save(tmp_path)
+    for each in (tokenizer, load_tokenizer(tmp_path)):
         assert min(each.encode("<|end|>")) > 2
         assert each.decode(each.encode("<|end|>")) == "<|end|>"
 
@@ -298,10 +298,10 @@ def test_hugging_face_opens_the_file(tmp_path: Path) -> None:
     from tokenizers import Tokenizer as HuggingFace
 
     PAIRS.save(tmp_path)
-    theirs = HuggingFace.from_file(str(tmp_path / "tokenizer.json"))
-    assert theirs.encode("the naïve cat").ids == PAIRS.encode("the naïve cat")
-    assert theirs.decode(PAIRS.encode("the naïve cat")) == "the naïve cat"
-    assert [theirs.token_to_id(name) for name in SPECIAL_TOKENS] == [0, 1, 2]
+    reference = HuggingFace.from_file(str(tmp_path / "tokenizer.json"))
+    assert reference.encode("the naïve cat").ids == PAIRS.encode("the naïve cat")
+    assert reference.decode(PAIRS.encode("the naïve cat")) == "the naïve cat"
+    assert [reference.token_to_id(name) for name in SPECIAL_TOKENS] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

@@ -62,10 +62,10 @@ def test_an_old_run_opens(old: Path) -> None:
     assert Run(old).model().parameter_count() == 1128
 
 
-def test_an_old_run_is_listed_and_shown(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = summarize(old, old.parent)
-    assert (found.problem, found.task, found.step, found.done) == (None, "copy", 4, True)
-    assert (found.headline, found.best_step) == ("accuracy", 4)
+def test_an_old_run_is_listed_and_described(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    summary = summarize(old, old.parent)
+    assert (summary.problem, summary.task, summary.step, summary.done) == (None, "copy", 4, True)
+    assert (summary.headline, summary.best_step) == ("accuracy", 4)
     code, out, _ = command(f"runs show {old}", capsys)
     assert code == 0
     assert "step-000000004" in out
@@ -116,7 +116,7 @@ def test_any_version_is_refused_or_read(version: Any, tmp_path: Path) -> None:
     assert len(str(caught.value)) < 150
 
 
-def test_another_format_is_no_run() -> None:
+def test_another_format_is_not_a_run() -> None:
     parts: dict[str, Any] = {"task": {}, "model": {}, "training": {}}
     with pytest.raises(ValueError, match="does not describe a run"):
         parse_config({"format": "attnlab-bench", "version": 2, **parts})
@@ -149,7 +149,7 @@ def test_start_modes(tmp_path: Path) -> None:
     assert StartMode.OVERWRITE.for_part(other) is StartMode.OVERWRITE
 
 
-def test_results_go_with_the_weights_and_what_a_person_wrote_stays(tmp_path: Path) -> None:
+def test_clear_removes_reports_and_keeps_other_files(tmp_path: Path) -> None:
     run = RunFolder(tmp_path, ("audit.json", "test-*.json"))
     texts = {
         "audit.json": "{}", "test-a.json": '{"run": "x"}', "test-a.html": "", "notes.txt": "",

@@ -72,16 +72,16 @@ class Tiny(TrainingTask):
         return [self.length(row) for row in range(self.rows)]
 
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
-        drawn = [
+        examples = [
             self.draw(torch.Generator().manual_seed(mix_seeds(7, epoch + 1, row)), row)
             for row in rows
         ]
         fill = {"target": -100, "keys": 0}
         batch = {
             name: nn.utils.rnn.pad_sequence(
-                [each[name] for each in drawn], batch_first=True, padding_value=fill.get(name, 0)
+                [each[name] for each in examples], batch_first=True, padding_value=fill.get(name, 0)
             )
-            for name in drawn[0]
+            for name in examples[0]
         }
         batch["keys"] = batch["keys"].bool()
         return batch
@@ -96,9 +96,9 @@ class Tiny(TrainingTask):
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         batch = self.collate(range(self.rows), -1)
-        chosen = self.logits(model, batch).argmax(-1)
+        predicted = self.logits(model, batch).argmax(-1)
         real = batch["target"] != -100
-        right = (chosen == batch["target"])[real]
+        right = (predicted == batch["target"])[real]
         return {"accuracy": float(right.double().mean()), "loss": float(self.loss(model, batch))}
 
 
@@ -122,11 +122,11 @@ class Fill(Tiny):
 
     def draw(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
         text = torch.randint(2, VOCABULARY, (1,), generator=generator).repeat(self.length(row))
-        place = int(torch.randint(len(text), (), generator=generator))
+        position = int(torch.randint(len(text), (), generator=generator))
         target = torch.full_like(text, -100)
-        target[place] = text[place]
+        target[position] = text[position]
         text = text.clone()
-        text[place] = MASK
+        text[position] = MASK
         return {"ids": text, "target": target, "keys": torch.ones(len(text))}
 
 

@@ -36,8 +36,10 @@ class Toy(nn.Module):
 
     def __init__(self, V: int = 7, seed: int = 0, max_length: int | None = None) -> None:
         super().__init__()
-        draws = torch.Generator().manual_seed(seed)
-        self.table = torch.randn(CODES, V, generator=draws, dtype=torch.float64) * 2  # (CODES, V)
+        generator = torch.Generator().manual_seed(seed)
+        self.table = (
+            torch.randn(CODES, V, generator=generator, dtype=torch.float64) * 2
+        )  # (CODES, V)
         self.max_length = max_length
         self.inner = nn.Dropout()
         self.prefilled: list[int] = []
@@ -90,16 +92,16 @@ def alone(
 ) -> Generated:
     """The definition of greedy: one prompt, one token after the other, no state."""
     ids: list[int] = []
-    known: list[float] = []
+    log_probabilities: list[float] = []
     for _ in range(new_tokens):
         logits = model.logits([*prompt, *ids])  # (V,)
         order = sorted(range(len(logits)), key=lambda token: (-float(logits[token]), token))
         token = next(t for t in order if not repeats or not repeated([*ids, t], repeats))
-        known.append(float(logits.log_softmax(0)[token]))
+        log_probabilities.append(float(logits.log_softmax(0)[token]))
         if token in stop:
-            return Generated(ids, known, True)
+            return Generated(ids, log_probabilities, True)
         ids.append(token)
-    return Generated(ids, known, False)
+    return Generated(ids, log_probabilities, False)
 
 
 def repeated(ids: Sequence[int], n: int) -> bool:
@@ -107,9 +109,9 @@ def repeated(ids: Sequence[int], n: int) -> bool:
     return len(spans) > len(set(spans))
 
 
-def same(found: Generated, expected: Generated) -> bool:
-    return (found.ids, found.finished) == (expected.ids, expected.finished) and (
-        found.log_probabilities == pytest.approx(expected.log_probabilities, abs=1e-12)
+def same(actual: Generated, expected: Generated) -> bool:
+    return (actual.ids, actual.finished) == (expected.ids, expected.finished) and (
+        actual.log_probabilities == pytest.approx(expected.log_probabilities, abs=1e-12)
     )
 
 

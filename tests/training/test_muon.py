@@ -15,46 +15,51 @@ def test_orthogonal_matrices(shape: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(0)
     for scale in (1e-4, 1.0, 1e4):
         matrices = scale * torch.randn(3, *shape, generator=generator)
-        found = orthogonalize(matrices)
-        assert found.shape == matrices.shape
-        values = torch.linalg.svdvals(found)  # (3, less)
+        result = orthogonalize(matrices)
+        assert result.shape == matrices.shape
+        values = torch.linalg.svdvals(result)  # (3, less)
         assert float(values.max()) < 1.3
         assert float(values.median()) > 0.65
         # a square matrix may have a value near 0, which five rounds do not bring up to 1
         assert float(values.min()) > (0.1 if shape[0] == shape[1] else 0.65)
         # the directions stay, and one matrix does not see the others
         u, _, v = torch.linalg.svd(matrices, full_matrices=False)
-        core = u.mT @ found @ v.mT
+        core = u.mT @ result @ v.mT
         off = core - torch.diag_embed(core.diagonal(dim1=1, dim2=2))
         assert float(off.abs().max()) < 1e-3
-        assert torch.allclose(orthogonalize(matrices[1:2])[0], found[1], atol=1e-5)
+        assert torch.allclose(orthogonalize(matrices[1:2])[0], result[1], atol=1e-5)
     assert not bool(orthogonalize(torch.zeros(1, *shape)).any())
 
 
-def test_muon_takes_the_steps_of_torch() -> None:
+def test_muon_makes_the_same_steps_as_torch() -> None:
     """torch's own computes in bfloat16, so its update is right within about a percent."""
     shapes = [(24, 24), (48, 16), (16, 48), (24, 24)]
     generator = torch.Generator().manual_seed(1)
     start = [torch.randn(*shape, generator=generator) for shape in shapes]
-    mine, theirs = ([torch.nn.Parameter(w.clone()) for w in start] for _ in range(2))
+    own_parameters, torch_parameters = (
+        [torch.nn.Parameter(w.clone()) for w in start] for _ in range(2)
+    )
     options: dict[str, Any] = {"lr": 0.05, "weight_decay": 0.1}
-    ours, torchs = Muon(mine, **options), torch.optim.Muon(theirs, **options)
+    own_muon, torch_muon = (
+        Muon(own_parameters, **options),
+        torch.optim.Muon(torch_parameters, **options),
+    )
     for _ in range(6):
-        before = [p.detach().clone() for p in theirs]
-        for one, other in zip(mine, theirs, strict=True):
+        before = [p.detach().clone() for p in torch_parameters]
+        for one, other in zip(own_parameters, torch_parameters, strict=True):
             one.data.copy_(other)  # one step is compared at a time
             one.grad = torch.randn(one.shape, generator=generator)
             other.grad = one.grad.clone()
-        ours.step()
-        torchs.step()
-        for one, other, old in zip(mine, theirs, before, strict=True):
+        own_muon.step()
+        torch_muon.step()
+        for one, other, old in zip(own_parameters, torch_parameters, before, strict=True):
             update = other.detach() - old
             assert float((one.detach() - other.detach()).norm() / update.norm()) < 0.02
             assert torch.allclose(
-                ours.state[one]["momentum_buffer"], torchs.state[other]["momentum_buffer"]
+                own_muon.state[one]["momentum_buffer"], torch_muon.state[other]["momentum_buffer"]
             )
-    mine[0].grad = None  # a parameter without a gradient stays
-    before = [mine[0].detach().clone()]
-    ours.step()
-    assert torch.equal(mine[0].detach(), before[0])
-    assert ours.step(lambda: 7) == 7
+    own_parameters[0].grad = None  # a parameter without a gradient stays
+    before = [own_parameters[0].detach().clone()]
+    own_muon.step()
+    assert torch.equal(own_parameters[0].detach(), before[0])
+    assert own_muon.step(lambda: 7) == 7

@@ -38,11 +38,11 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
     command(1, *common, "--out", tmp_path / "one")
     command(2, *common, "--out", tmp_path / "two")
     command(2, *common, "--out", tmp_path / "shards", "--shard")
-    wanted = [row["loss"] for row in Run(tmp_path / "one").metrics()]
-    assert len(wanted) == 12
+    expected = [row["loss"] for row in Run(tmp_path / "one").metrics()]
+    assert len(expected) == 12
     for name in ("two", "shards"):
         rows = Run(tmp_path / name).metrics()
-        assert [row["loss"] for row in rows] == pytest.approx(wanted, abs=1e-4)
+        assert [row["loss"] for row in rows] == pytest.approx(expected, abs=1e-4)
         bits = [row["validation"]["bits"] for row in rows if "validation" in row]
         assert len(bits) == 1
     # an encoder whose pooler takes no part, rows that do not divide, parts of one row
@@ -63,4 +63,4 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
         (folder / "model.safetensors").unlink()
         command(processes, *common, "--out", folder, "--resume")
         losses = [row["loss"] for row in Run(folder).metrics()]
-        assert losses == pytest.approx(wanted, abs=1e-4)
+        assert losses == pytest.approx(expected, abs=1e-4)

@@ -28,12 +28,12 @@ from tests.support.small_training import BASE, Ticking, run_tiny
 
 
 def kinds_and_names() -> list[tuple[str, str]]:
-    found = [("reverse", "softmax"), ("convnet", "softmax")]
+    result = [("reverse", "softmax"), ("convnet", "softmax")]
     for name, kind in MECHANISMS.items():
-        found += [("encoder", name), ("vit", name)]
-        found += [("decoder", name)] if kind.card.causal else []
-        found += [("seq2seq", name)] if kind.card.cross else []
-    return sorted(found)
+        result += [("encoder", name), ("vit", name)]
+        result += [("decoder", name)] if kind.card.causal else []
+        result += [("seq2seq", name)] if kind.card.cross else []
+    return sorted(result)
 
 
 # fourier's denominators can be tiny or negative: its training is unstable, which a claim measures
@@ -65,7 +65,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder", "seq2seq", "vit", "convnet"])
-def test_ten_steps_give_the_known_loss(kind: str, tmp_path: Path) -> None:
+def test_ten_steps_give_the_expected_loss(kind: str, tmp_path: Path) -> None:
     run_tiny(tmp_path, kind, steps=10)
     rows = Run(tmp_path).metrics()
     assert len(rows) == 10
@@ -138,17 +138,17 @@ def test_buckets_leave_almost_no_padding() -> None:
     assert sum(lengths) / padded > 0.97
 
 
-def test_the_loader_goes_on_where_it_stood() -> None:
+def test_the_loader_resumes_at_its_position() -> None:
     task, _ = tiny.make("decoder")
     plain = Settings(**BASE)
     whole = BatchLoader(task, plain)
-    seen = [whole.next()[0]["ids"] for _ in range(20)]
+    batches = [whole.next()[0]["ids"] for _ in range(20)]
     part = BatchLoader(task, plain)
     for _ in range(9):
         part.next()
     again = BatchLoader(task, plain, part.epoch, part.position)
-    for wanted in seen[9:]:
-        assert torch.equal(again.next()[0]["ids"], wanted)
+    for expected in batches[9:]:
+        assert torch.equal(again.next()[0]["ids"], expected)
 
 
 def test_pad_rows_by_hand() -> None:
@@ -174,13 +174,13 @@ def test_schedules_by_hand() -> None:
     assert learning_rate_factor(5000, Settings(schedule="constant")) == 1
 
 
-def test_muon_takes_the_matrices_inside_alone() -> None:
+def test_muon_optimizes_only_inner_matrices() -> None:
     _, model = tiny.make("decoder", tie=True)
     muon, adamw = make_optimizers(model, Settings(optimizer="muon"))
     names = {id(p): name for name, p in model.named_parameters()}
-    mine = [names[id(p)] for group in muon.param_groups for p in group["params"]]
-    assert len(mine) == 2 * 4
-    assert all(name.startswith("stack.blocks") and name.endswith("weight") for name in mine)
+    muon_names = [names[id(p)] for group in muon.param_groups for p in group["params"]]
+    assert len(muon_names) == 2 * 4
+    assert all(name.startswith("stack.blocks") and name.endswith("weight") for name in muon_names)
     groups = adamw.param_groups
     assert [names[id(p)] for p in groups[0]["params"]] == [
         "stack.embedding.weight",
@@ -209,22 +209,20 @@ def test_wrong_settings() -> None:
     assert matmul_peak(torch.device("cpu")) > 1e8
 
 
-def test_the_share_of_the_peak_is_never_above_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_fraction_of_the_peak_is_at_most_one(capsys: pytest.CaptureFixture[str]) -> None:
     """A peak that was measured beside other programs is raised by what is seen."""
-    for peak, shares in ((100.0, (50, 100, 50)), (0.0, (0, 0, 0))):
+    for peak, percentages in ((100.0, (50, 100, 50)), (0.0, (0, 0, 0))):
         reporter = Reporter(steps=1, done=0, peak=peak)
-        for flops, share in zip((50.0, 400.0, 200.0), shares, strict=True):
+        for flops, percentage in zip((50.0, 400.0, 200.0), percentages, strict=True):
             reporter.update(1, 2.0, 3.0, flops)
-            assert f"  {share}% of peak" in capsys.readouterr().err
+            assert f"  {percentage}% of peak" in capsys.readouterr().err
 
 
 # Runs that the clock ends
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "wsd"])
-def test_a_run_ends_by_the_clock(
-    schedule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_ends_by_time(schedule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_module, "time", Ticking())
     options: dict[str, Any] = {
         "steps": 1,
@@ -261,7 +259,7 @@ def test_a_run_ends_by_the_clock(
     assert Run(tmp_path).config()["training"]["minutes"] == 0.05
 
 
-def test_the_clock_is_the_real_one(tmp_path: Path) -> None:
+def test_minutes_are_measured_in_real_time(tmp_path: Path) -> None:
     begin = time.perf_counter()
     run_tiny(tmp_path, steps=1, minutes=0.01)
     assert time.perf_counter() - begin > 0.6
@@ -274,15 +272,15 @@ def slow_validations(clock: Ticking, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes a fifth of the minutes that these tests give."""
     usual = loop_module.evaluate
 
-    def slow(*given: Any) -> dict[str, float]:
+    def slow(*arguments: Any) -> dict[str, float]:
         clock.now += 0.25
-        return usual(*given)
+        return usual(*arguments)
 
     monkeypatch.setattr(loop_module, "time", clock)
     monkeypatch.setattr(loop_module, "evaluate", slow)
 
 
-def test_minutes_of_training_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minutes_of_training_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs train as long, however often they were validated; also if one was interrupted."""
     slow_validations(Ticking(), monkeypatch)
     options: dict[str, Any] = {"minutes": 0.02, "save_every": 20, "evaluate_every": 20}
@@ -303,7 +301,7 @@ def test_minutes_of_training_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("training_time_only", [False, True])
-def test_a_run_that_the_clock_ended_stays_finished(
+def test_a_run_that_ended_by_time_stays_finished(
     training_time_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Validations and saving used some of its minutes, and are not given back."""
@@ -320,7 +318,7 @@ def test_a_run_that_the_clock_ended_stays_finished(
     assert (tmp_path / "model.safetensors").read_bytes() == weights
 
 
-def test_a_checkpoint_that_does_not_tell_the_time_is_still_read(tmp_path: Path) -> None:
+def test_a_checkpoint_without_elapsed_time_is_still_read(tmp_path: Path) -> None:
     run_tiny(tmp_path, steps=4)
     path = tmp_path / "checkpoints" / "step-000000004" / "state.json"
     state = json.loads(path.read_text())
@@ -332,14 +330,14 @@ def test_a_checkpoint_that_does_not_tell_the_time_is_still_read(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("length", [{"steps": 24}, {"minutes": 0.02, "training_time_only": True}])
-def test_validations_at_even_shares_of_a_run(
+def test_validations_are_spread_evenly(
     length: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow_validations(Ticking(), monkeypatch)
     run_tiny(tmp_path, **length, evaluations=4)
     rows = Run(tmp_path).metrics()
-    found = [row["step"] for row in rows if "validation" in row]
-    assert found == [pytest.approx(len(rows) * part / 4, abs=1) for part in (1, 2, 3, 4)]
+    result = [row["step"] for row in rows if "validation" in row]
+    assert result == [pytest.approx(len(rows) * part / 4, abs=1) for part in (1, 2, 3, 4)]
 
 
 def test_more_validations_than_steps(tmp_path: Path) -> None:
@@ -349,7 +347,7 @@ def test_more_validations_than_steps(tmp_path: Path) -> None:
         Settings(evaluations=0)
 
 
-def test_minutes_that_make_no_sense() -> None:
+def test_invalid_minutes_are_refused() -> None:
     for minutes in (0, -1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="minutes is"):
             Settings(minutes=minutes)

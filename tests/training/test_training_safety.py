@@ -37,10 +37,10 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def assert_equal_weights(one: Path, other: Path) -> None:
-    mine, theirs = weights(one), weights(other)
-    assert list(mine) == list(theirs)
-    for name in mine:
-        assert torch.equal(mine[name], theirs[name]), name
+    left, right = weights(one), weights(other)
+    assert list(left) == list(right)
+    for name in left:
+        assert torch.equal(left[name], right[name]), name
 
 
 def fork_training(folder: Path, **changes: Any) -> int:
@@ -84,14 +84,14 @@ def test_killed_at_any_moment_and_resumed_bit_for_bit(tmp_path: Path) -> None:
         ready = checkpoints.newest_intact_checkpoint(folder / "checkpoints")[0] is not None
         run_tiny(folder, **HARD, start="resume" if ready else "overwrite")
         assert_equal_weights(tmp_path / "whole", folder)
-        mine, theirs = (Run(f).metrics() for f in (folder, tmp_path / "whole"))
-        assert [r["loss"] for r in mine] == [r["loss"] for r in theirs]
+        left, right = (Run(f).metrics() for f in (folder, tmp_path / "whole"))
+        assert [r["loss"] for r in left] == [r["loss"] for r in right]
         assert not list(folder.rglob("*.part"))[1:]  # at most what the kill left behind
         shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_stop_it_saves_and_leaves(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_saves_and_stops(number: signal.Signals, tmp_path: Path) -> None:
     long = {**HARD, "steps": 4000, "save_every": 4000}
     child = fork_training(tmp_path / "run", **long)
     while not len(Run(tmp_path / "run").metrics()) > 3:
@@ -109,7 +109,7 @@ def test_asked_to_stop_it_saves_and_leaves(number: signal.Signals, tmp_path: Pat
 
 
 @pytest.mark.parametrize("damage", ["weights", "state", "missing"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_used(
+def test_a_damaged_checkpoint_is_named_and_the_previous_one_used(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_tiny(tmp_path / "whole", **HARD)
@@ -127,8 +127,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_used(
     task, model = tiny.make("decoder", dropout=0.1)
     plain = {key: value for key, value in HARD.items() if key != "model"}
     train(task, model, Settings(**{**BASE, **plain}), Run(tmp_path / "run"), start=StartMode.RESUME)
-    said = capsys.readouterr().err
-    assert f"{newest}: damaged" in said
+    message = capsys.readouterr().err
+    assert f"{newest}: damaged" in message
     assert_equal_weights(tmp_path / "whole", tmp_path / "run")
 
 
@@ -165,7 +165,7 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path: Path)
         assert bool(tensor.isfinite().all())
 
 
-def test_pruning_never_takes_the_good_for_the_damaged(tmp_path: Path) -> None:
+def test_pruning_keeps_intact_checkpoints(tmp_path: Path) -> None:
     run_tiny(tmp_path, steps=8, save_every=2, keep_checkpoints=3, schedule="constant")
     newest = checkpoints.list_checkpoints(tmp_path / "checkpoints")[-1]
     with (newest / "model.safetensors").open("ab") as file:
@@ -235,7 +235,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
         run_tiny(tmp_path / "run", steps=3, start=StartMode.OVERWRITE)
 
 
-def test_the_run_folder_explains_itself(tmp_path: Path) -> None:
+def test_the_files_of_a_run_folder(tmp_path: Path) -> None:
     metrics = run_tiny(tmp_path, steps=12, evaluate_every=5, save_every=4, keep_checkpoints=2)
     config = Run(tmp_path).config()
     assert config["task"]["name"] == "copy"
@@ -266,7 +266,7 @@ def test_the_loop_does_not_swallow_errors(tmp_path: Path, monkeypatch: pytest.Mo
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
-def test_beginning_anew_takes_away_what_was_found_out_before(tmp_path: Path) -> None:
+def test_overwriting_a_run_removes_its_reports(tmp_path: Path) -> None:
     """An audit of other weights would pass for one of these."""
     run_tiny(tmp_path, steps=1)
     for name in ("audit.html", "audit.json", "known.json", "notes.txt"):
