@@ -97,7 +97,7 @@ def test_callbacks_get_one_group_after_the_other() -> None:
     assert len(events) == 400
 
 
-@pytest.mark.parametrize("way", [{"beams": 1}, {"beams": 3}, {"temperature": 1.0, "count": 2}])
+@pytest.mark.parametrize("options", [{"beams": 1}, {"beams": 3}, {"temperature": 1.0, "count": 2}])
 def test_many_summaries_equal_those_of_one_thread(options: dict[str, Any]) -> None:
     texts = [row["text"] for row in rows(150)]
     results = written(texts, **options)

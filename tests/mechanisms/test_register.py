@@ -303,7 +303,7 @@ def test_the_picture_shows_the_weights(tmp_path: Path, capsys: pytest.CaptureFix
         assert word in err
     code, _, err = run(f"mechanisms --picture {tmp_path / 'all.svg'}", capsys)
     assert code == 2
-    assert "name it" in err
+    assert "needs the name of a mechanism" in err
 
 
 def test_negative_weights_have_another_color() -> None:
