@@ -322,7 +322,7 @@ def test_vit(pooling: str, position: str) -> None:
         assert model.encode(torch.randn(3, 2, 12, 12)).shape[1] == 9 + (pooling == "class")
     with pytest.raises(ValueError, match=r"\(3, 2, 12, 11\)"):
         model(torch.randn(3, 2, 12, 11))
-    with pytest.raises(ValueError, match="do not tile"):
+    with pytest.raises(ValueError, match="give a divisor of image_size 13"):
         ViTConfig(classes=5, image_size=13, patch=4)
 
 
@@ -404,7 +404,7 @@ def test_bad_folders(tmp_path: Path) -> None:
     [
         (
             {"width": 12},
-            "stack.embedding.weight has the shape (11, 12) in the file, but (11, 24) as configured",
+            "stack.embedding.weight has shape (11, 12) in the file, but (11, 24) as configured",
         ),
         ({"layers": 1}, "stack.blocks.1.attention.project.weight is not in the file"),
         ({"layers": 3}, "the file has stack.blocks.2.attention.out.bias, which is not configured"),

@@ -113,7 +113,7 @@ def test_pairs_round_trip(text: str) -> None:
 def test_characters_round_trip(texts: list[str]) -> None:
     joined = "".join(texts)
     if not set(joined) - set("□⁇"):
-        with pytest.raises(ValueError, match="none given"):
+        with pytest.raises(ValueError, match="characters is empty"):
             Characters.train(texts)
         return
     tokenizer = Characters.train(texts)
@@ -252,7 +252,7 @@ def test_training_keeps_to_the_size() -> None:
     assert BPE.train(TEXTS, vocabulary=262).vocabulary == 262
     assert BPE.train([], vocabulary=262).vocabulary == 259
     assert BPE.train(["\ud800a"] * 3, vocabulary=262).decode([67]) == "a"
-    with pytest.raises(ValueError, match=r"vocabulary 258: .* 259"):
+    with pytest.raises(ValueError, match=r"vocabulary is 258; give 259"):
         BPE.train(TEXTS, vocabulary=258)
 
 
@@ -338,7 +338,7 @@ def test_a_failed_save_leaves_the_old_file_alone(
         (b'{"model": []}', '"model"'),
         (b'{"type": "characters"}', '"characters" must be'),
         (b'{"type": "characters", "characters": ["a"]}', '"characters" must be'),
-        (b'{"type": "characters", "characters": ""}', "none given"),
+        (b'{"type": "characters", "characters": ""}', "characters is empty"),
         (b'{"type": "characters", "characters": "abca"}', "'a' occurs 2 times"),
         (b'{"type": "characters", "characters": "a\\u25a1"}', "has a reserved id"),
         (b'{"type": "characters", "characters": "\\ud800"}', "lone surrogate"),

@@ -202,7 +202,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monke
         original(tensors, path)
 
     monkeypatch.setattr(checkpoint, "save_file", sometimes)
-    with pytest.raises(OSError, match=r"No space left.*untouched"):
+    with pytest.raises(OSError, match=r"No space left.*the old file is unchanged"):
         run_tiny(tmp_path, save_every=3)
     monkeypatch.undo()
     assert not list(tmp_path.rglob("*.part"))
@@ -220,7 +220,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     run_tiny(tmp_path / "run", steps=2)
     with pytest.raises(ValueError, match=r"holds a run already.*--resume.*--overwrite"):
         run_tiny(tmp_path / "run", steps=2)
-    with pytest.raises(ValueError, match=r"the run has rate 0.01, not 0.5"):
+    with pytest.raises(ValueError, match=r"the run has learning_rate 0.01, not 0.5"):
         run_tiny(tmp_path / "run", steps=4, learning_rate=0.5, start=StartMode.RESUME)
     with pytest.raises(ValueError, match="the run has width 32, not 16"):
         run_tiny(tmp_path / "run", steps=4, model={"width": 16}, start=StartMode.RESUME)
@@ -260,7 +260,7 @@ def test_the_loop_does_not_swallow_errors(tmp_path: Path, monkeypatch: pytest.Mo
     def broken(*_: Any) -> float:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(loop_module, "clip", broken)
+    monkeypatch.setattr(loop_module, "clip_gradients", broken)
     with pytest.raises(ZeroDivisionError):
         run_tiny(tmp_path)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
