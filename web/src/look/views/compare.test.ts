@@ -108,13 +108,13 @@ describe('comparing', () => {
   });
 
   it('starts with the head of the layer that changed most, or with the mean', async () => {
-    const twoSides = capture(PARK, PARK);
-    const drawing = compare.draw(await loadFrame(compare, twoSides, { layer: 1 }));
-    const { changes } = rankHeads(twoSides, 0);
+    const comparison = capture(PARK, PARK);
+    const drawing = compare.draw(await loadFrame(compare, comparison, { layer: 1 }));
+    const { changes } = rankHeads(comparison, 0);
     const first = changes.find((each) => each.layer === 1)?.head;
     expect(drawingTexts(drawing)).toContain(`trained: layer 1, head ${first}`);
     expect(drawingTexts(drawing).join(' ')).toContain('This head changed most in its layer');
-    const mean = compare.draw(await loadFrame(compare, twoSides, { layer: 1, mean: true }));
+    const mean = compare.draw(await loadFrame(compare, comparison, { layer: 1, mean: true }));
     expect(drawingTexts(mean)).toContain('trained: layer 1, mean of 3 heads');
   });
 
@@ -134,18 +134,18 @@ describe('comparing', () => {
   });
 
   it('pairs models of different shapes by relative depth, and lets the user choose', async () => {
-    const twoSides = capture(PARK, PARK, [
+    const comparison = capture(PARK, PARK, [
       [3, 5],
       [2, 3],
     ]);
-    const drawing = compare.draw(await loadFrame(compare, twoSides, { layer: 4, heads: [2] }));
+    const drawing = compare.draw(await loadFrame(compare, comparison, { layer: 4, heads: [2] }));
     expect(layoutProblems(drawing)).toEqual([]);
     expect(drawingTexts(drawing)).toContain('untrained: layer 2, head 1');
     expect(drawingTexts(drawing).join(' ')).toContain('The models have different shapes');
     const other = drawing.targets.find(({ key }) => key === 'compare/like/0/1');
     expect(other?.pick).toEqual({ against: [0, 1] });
     const otherDrawing = compare.draw(
-      await loadFrame(compare, twoSides, { layer: 4, heads: [2], ...other?.pick }),
+      await loadFrame(compare, comparison, { layer: 4, heads: [2], ...other?.pick }),
     );
     expect(drawingTexts(otherDrawing)).toContain('untrained: layer 0, head 1');
     expect(drawingTexts(otherDrawing).join(' ')).toContain('as you chose');
@@ -176,7 +176,7 @@ describe('comparing', () => {
     await fc.assert(
       fc.asyncProperty(size, async ({ heads, layers, tokens, extra, width, words, single }) => {
         const names = Array.from({ length: tokens }, (_, i) => `t${i}`);
-        const twoSides = capture(
+        const comparison = capture(
           names,
           [...names, ...Array(extra).fill('x')],
           [
@@ -186,7 +186,7 @@ describe('comparing', () => {
         );
         const frame = await loadFrame(
           compare,
-          twoSides,
+          comparison,
           { words, heads: single ? [0] : [] },
           width,
           700,
@@ -238,25 +238,25 @@ describe('maps of many tokens', () => {
 
   it('are ranked by small maps until the user asks for an exact ranking', async () => {
     const long = Array.from({ length: 40 }, (_, i) => `t${i}`);
-    const twoSides = capture(long, long, [
+    const comparison = capture(long, long, [
       [3, 2],
       [3, 2],
     ]);
-    const shape = twoSides.header.sides[0].layers[1].weights.shape;
-    twoSides.header.sides[0].layers[1].weights.shape = [3, 40, 100_000]; // pretend that it is large
-    const needs = compare.needs(twoSides, { ...DEFAULTS, layer: 0 });
+    const shape = comparison.header.sides[0].layers[1].weights.shape;
+    comparison.header.sides[0].layers[1].weights.shape = [3, 40, 100_000]; // pretend that it is large
+    const needs = compare.needs(comparison, { ...DEFAULTS, layer: 0 });
     expect(needs.filter((need) => 'layer' in need && need.layer === 1)).toHaveLength(0);
-    const exactNeeds = compare.needs(twoSides, { ...DEFAULTS, layer: 0, order: 'change' });
+    const exactNeeds = compare.needs(comparison, { ...DEFAULTS, layer: 0, order: 'change' });
     expect(exactNeeds.filter((need) => 'layer' in need && need.layer === 1)).toHaveLength(2);
-    const frame = await loadFrame(compare, twoSides, { layer: 0 });
+    const frame = await loadFrame(compare, comparison, { layer: 0 });
     const drawing = compare.draw(frame);
     expect(drawing.targets.find(({ key }) => key === 'compare/exact')?.pick).toEqual({
       order: 'change',
     });
     expect(drawingTexts(drawing).join(' ')).toContain('estimated from the small maps');
     expect(layoutProblems(drawing)).toEqual([]);
-    twoSides.header.sides[0].layers[1].weights.shape = shape;
-    await twoSides.load(compare.needs(twoSides, { ...DEFAULTS, order: 'change' }));
+    comparison.header.sides[0].layers[1].weights.shape = shape;
+    await comparison.load(compare.needs(comparison, { ...DEFAULTS, order: 'change' }));
     const exact = compare.draw(frame);
     expect(exact.targets.some(({ key }) => key === 'compare/exact')).toBe(false);
   });
