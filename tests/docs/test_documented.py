@@ -17,11 +17,11 @@ from tests.support.command_rules import (
     RULES,
     missing,
     named_outputs,
-    ready,
     rule_of,
+    runnable,
     with_options,
 )
-from tests.support.command_runner import Typist, at_studio
+from tests.support.command_runner import CommandRunner, at_studio
 from tests.support.documented_folders import fill_folder, small_inputs
 from tests.support.markdown_blocks import (
     COMMAND_START,
@@ -43,11 +43,11 @@ def commands_by_page() -> dict[str, list[DocumentedCommand]]:
     times runs once, on the first page, so other pages must not rely on its files."""
     commands: dict[str, list[DocumentedCommand]] = {}
     known_lines = {
-        ready(command, short=False).line for command in ALL_COMMANDS if command.as_written
+        runnable(command, short=False).line for command in ALL_COMMANDS if command.as_written
     }
     for command in ALL_COMMANDS:
         rule = rule_of(command.line)
-        line = command.line if command.place == "python" else ready(command).line
+        line = command.line if command.place == "python" else runnable(command).line
         if command.as_written or line in known_lines or (rule and (rule.not_run or rule.only_slow)):
             continue
         known_lines.add(line)
@@ -76,15 +76,15 @@ COMMANDS_BY_PAGE = commands_by_page()
 def test_commands_run(path: str, work_folder: Path) -> None:
     """In the order of the page, in one folder: a command may read what earlier ones wrote."""
     known_lines = {
-        ready(command).line
+        runnable(command).line
         for commands in COMMANDS_BY_PAGE.values()
         for command in commands
         if command.place != "python"
     }
-    typist = Typist(work_folder, known=known_lines)
+    runner = CommandRunner(work_folder, skip=known_lines)
     with small_inputs(work_folder):
         for command in runnable_commands(path):
-            typist.type(command)
+            runner.run(command)
     skip_if_packages_are_missing(path)
 
 
@@ -102,11 +102,11 @@ def skip_if_packages_are_missing(path: str) -> None:
 @pytest.mark.usefixtures("few_docstrings")
 def test_studio_commands_run(work_folder: Path) -> None:
     """Runs the curl commands against a running studio."""
-    typist = Typist(work_folder)
+    runner = CommandRunner(work_folder)
     with small_inputs(work_folder), start_studio(work_folder / "runs") as studio:
         for command in runnable_commands("docs/studio.md"):
             line = at_studio(command.line, studio.port, studio.token)
-            output = typist.type(replace(command, line=line))
+            output = runner.run(replace(command, line=line))
             assert command.line != line or not command.line.startswith("curl")
             if "api/events" in line:
                 assert "event: " in output
@@ -120,7 +120,7 @@ def slow_commands() -> list[DocumentedCommand]:
     for command in ALL_COMMANDS:
         rule = rule_of(command.line)
         if rule is not None and (rule.slow or rule.only_slow) and not command.as_written:
-            commands.setdefault(ready(command, short=False).line, command)
+            commands.setdefault(runnable(command, short=False).line, command)
     return list(commands.values())
 
 
@@ -131,7 +131,7 @@ def test_commands_run_as_written(command: DocumentedCommand, work_folder: Path) 
     if missing(command.line):
         pytest.skip(f"needs {', '.join(missing(command.line))}, not found here")
     shutil.rmtree(work_folder / "runs" / "pretrained")  # as if nothing had been trained yet
-    Typist(work_folder, short=False).type(command)
+    CommandRunner(work_folder, short=False).run(command)
 
 
 # Tests that no command is left out
@@ -140,7 +140,7 @@ def test_commands_run_as_written(command: DocumentedCommand, work_folder: Path) 
 def test_every_command_is_valid() -> None:
     """Also as written: the options that a rule replaces must be valid too."""
     for command in ALL_COMMANDS:
-        words = [] if command.place == "python" else list(ready(command, short=False).words)
+        words = [] if command.place == "python" else list(runnable(command, short=False).words)
         if words[1:2] == ["--extension"]:  # `main` handles these, and they are run
             continue
         if words[:1] == ["attnlab"] and (len(words) > 3 or words[-1].startswith("-")):
@@ -175,18 +175,18 @@ json.loads("{")
         "text",
         "python",
     ]
-    typist = Typist(work_folder)
+    runner = CommandRunner(work_folder)
     for command in commands:
         with pytest.raises((AssertionError, ValueError)):
-            typist.type(command)
+            runner.run(command)
 
 
 def test_missing_output_file_is_detected(
     work_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Typist, "program", lambda *_: (0, ""))
+    monkeypatch.setattr(CommandRunner, "program", lambda *_: (0, ""))
     with pytest.raises(AssertionError, match=r"no a\.html"):
-        Typist(work_folder).type(
+        CommandRunner(work_folder).run(
             DocumentedCommand("", "text", "attnlab bench show other.json --html a.html")
         )
 

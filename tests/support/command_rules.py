@@ -1,9 +1,9 @@
-"""How the tests run each documented command that they do not type exactly as it is written.
+"""How the tests run each documented command that they cannot run exactly as it is written.
 
-A command without a rule is run as it stands. Placeholders become small real things, made by
-`tests/support/documented_folders.py`; `options` are added, or replace those of the same name. With
-`slow` a command takes minutes as it is written: `make test-slow` runs it so, too. A rule that does
-not run says why, and one that nothing needs any more fails a test.
+A command without a rule runs as it is. Placeholders become small real files and folders, which
+`tests/support/documented_folders.py` writes. `options` are added, or replace those of the same
+name. `slow` marks commands that take minutes as they are written: `make test-slow` also runs them
+that way. A rule with `not_run` gives the reason. A rule that matches no command fails a test.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tests.support.markdown_blocks import DocumentedCommand
 @dataclass(frozen=True)
 class Rule:
     command: str
-    """What a command begins with, a regular expression."""
+    """A regular expression for the beginning of a command."""
     options: str = ""
     makes: str = ""
-    """Files that it promises without naming them in an option."""
+    """Files that it writes without an option that names them."""
     slow: bool = False
     only_slow: bool = False
-    """It cannot be made short."""
+    """No options make it short."""
     needs: str = ""
-    """Programs and packages; where one is missing the command is left out, and that is said."""
+    """Programs and packages. Where one is missing, the test is skipped with that reason."""
     code: int = 0
     not_run: str = ""
-    """Why, and what is tested of it."""
+    """The reason, and what tests it instead."""
 
 
-# (commands that begin so, placeholder, what it becomes); the first that fits counts
+# (beginning of the command, placeholder, replacement); the first match counts
 PLACEHOLDERS = (
     (
         "attnlab --extension",
@@ -71,7 +71,7 @@ FEW_SUMMARIES = (
     "--limit 60 --minutes 0.002 --seeds 1 --learning-rate-factors 1 --width 32 --vocabulary 400"
     " --features 16"
 )
-CODE_OF_TIME = 28  # curl's: the time that it was given is over
+TIMEOUT_CODE = 28  # of curl, at the end of --max-time
 
 RULES = (
     # language models, in one process and in several
@@ -187,7 +187,7 @@ RULES = (
         "curl .*api/events",
         "--fail-with-body --no-progress-meter --max-time 2",
         needs="curl",
-        code=CODE_OF_TIME,
+        code=TIMEOUT_CODE,
     ),
     Rule("curl", "--fail-with-body --no-progress-meter", needs="curl"),
     Rule("ssh", "-G", needs="ssh"),
@@ -208,19 +208,19 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Ready:
-    """A command as a test types it."""
+class RunnableCommand:
+    """A command as a test runs it."""
 
-    told: DocumentedCommand
+    documented: DocumentedCommand
     rule: Rule | None
     line: str
     environment: tuple[tuple[str, str], ...]
     words: tuple[str, ...]
 
-    def promised(self) -> list[str]:
-        """Files and folders that must be there afterwards; `*` stands for any name."""
-        found = self.rule.makes.split() if self.rule else []
-        return [*found, *named_outputs(self.words)]
+    def expected_files(self) -> list[str]:
+        """Files and folders that must exist afterwards; `*` stands for any name."""
+        files = self.rule.makes.split() if self.rule else []
+        return [*files, *named_outputs(self.words)]
 
 
 OUTPUTS = re.compile(
@@ -230,16 +230,16 @@ OUTPUTS = re.compile(
 
 
 def named_outputs(words: tuple[str, ...]) -> Iterator[str]:
-    if "--help" in words or words[0] == "torchrun":  # what torchrun starts is given its options
+    if "--help" in words or words[0] == "torchrun":  # options of the program that it starts
         words = words[words.index("-m") :] if "-m" in words else ()
     for option, value in pairwise(words):
-        data = value.startswith(("-", "{"))  # --json may be a flag, and is curl's name for a body
-        if OUTPUTS.fullmatch(option) and not data:
+        is_file = not value.startswith(("-", "{"))  # --json may be a flag; curl has JSON there
+        if OUTPUTS.fullmatch(option) and is_file:
             yield value
 
 
 def missing(line: str) -> list[str]:
-    """What this machine lacks of what a command needs."""
+    """The programs and packages that a command needs and this machine does not have."""
     rule = rule_of(line)
     needed = rule.needs.split() if rule else []
     return [name for name in needed if not (which(name) or find_spec(name))]
@@ -250,34 +250,34 @@ def rule_of(line: str) -> Rule | None:
     return next((rule for rule in RULES if re.match(rule.command, line)), None)
 
 
-def ready(told: DocumentedCommand, *, short: bool = True) -> Ready:
-    """With its placeholders filled in and, if `short`, what its rule adds."""
-    line, rule = told.line, rule_of(told.line)
+def runnable(documented: DocumentedCommand, *, short: bool = True) -> RunnableCommand:
+    """The command with its placeholders replaced and, if `short`, the options of its rule."""
+    line, rule = documented.line, rule_of(documented.line)
     filled = line
-    for command, placeholder, thing in PLACEHOLDERS:
+    for command, placeholder, replacement in PLACEHOLDERS:
         if re.match(command, line):
-            filled = re.sub(rf"(?<![\w-])(?:{placeholder})(?![\w-])", thing, filled)
+            filled = re.sub(rf"(?<![\w-])(?:{placeholder})(?![\w-])", replacement, filled)
     words = shlex.split(filled)
     count = next(i for i, word in enumerate(words) if not re.match(r"[A-Z_]+=", word))
     environment = tuple(tuple(word.split("=", 1)) for word in words[:count])
     words = words[count:]
     if short and rule is not None:
         words = with_options(words, shlex.split(rule.options))
-    return Ready(told, rule, shlex.join(words), environment, tuple(words))  # type: ignore[arg-type]
+    return RunnableCommand(documented, rule, shlex.join(words), environment, tuple(words))  # type: ignore[arg-type]
 
 
 def with_options(words: list[str], options: list[str]) -> list[str]:
-    """Options with their values, in the place of those of the same name, else at the end."""
-    given = {group[0]: group for group in groups(options)}
-    found = [given.pop(group[0], group) for group in groups(words)]
-    return [word for group in [*found, *given.values()] for word in group]
+    """Options replace those of the same name; new ones are added at the end."""
+    added = {group[0]: group for group in option_groups(options)}
+    groups = [added.pop(group[0], group) for group in option_groups(words)]
+    return [word for group in [*groups, *added.values()] for word in group]
 
 
-def groups(words: list[str]) -> list[list[str]]:
-    """What stands before all options, then each option with its values."""
-    found: list[list[str]] = []
+def option_groups(words: list[str]) -> list[list[str]]:
+    """The words before all options, then each option with its values."""
+    groups: list[list[str]] = []
     for word in words:
-        if word.startswith("-") or not found:
-            found.append([])
-        found[-1].append(word)
-    return found
+        if word.startswith("-") or not groups:
+            groups.append([])
+        groups[-1].append(word)
+    return groups

@@ -1,4 +1,4 @@
-"""Documented commands, typed: attnlab and its scripts in this process, others in their own."""
+"""Runs documented commands: attnlab and its scripts in this process, others in their own."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ import torch
 
 from attnlab.extensions import forget_extensions
 from tests.support.command_line import call
-from tests.support.command_rules import Ready, ready
+from tests.support.command_rules import RunnableCommand, runnable
 from tests.support.markdown_blocks import ROOT, DocumentedCommand
 from tests.support.studio_servers import run_studio_command
 
-LONGEST = 1800.0  # seconds of a program that is not in this process
+TIMEOUT = 1800.0  # seconds of a program in its own process
 
 
-class Typist:
-    """Types commands in a folder, one after the other."""
+class CommandRunner:
+    """Runs commands in a folder, one after the other."""
 
-    def __init__(self, desk: Path, *, short: bool = True, known: Collection[str] = ()) -> None:
-        """Lines that are `known` are typed elsewhere: make need not do them once more."""
-        self.desk, self.short, self.known = desk, short, known
+    def __init__(self, folder: Path, *, short: bool = True, skip: Collection[str] = ()) -> None:
+        """`skip` has the lines that make need not run, because they run elsewhere."""
+        self.folder, self.short, self.skip = folder, short, skip
 
-    def type(self, told: DocumentedCommand) -> str:
-        """What it prints; it must succeed, and what it promises must be there."""
-        if told.place == "python":
-            return self.python(told.line)
-        command = ready(told, short=self.short)
+    def run(self, documented: DocumentedCommand) -> str:
+        """What it prints. It must succeed and write the files that it should."""
+        if documented.place == "python":
+            return self.python(documented.line)
+        command = runnable(documented, short=self.short)
         with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as runs:
-            patch.setenv("RUNS", runs)  # where benchmarks keep theirs
+            patch.setenv("RUNS", runs)  # the folder of the benchmarks' runs
             for name, value in command.environment:
                 patch.setenv(name, value)
             forget_extensions()
-            code, said = self.program(command)
-        wanted = command.rule.code if command.rule and self.short else 0
-        assert code == wanted, f"{told.page}: {told.line}\n{command.line}: {code}\n{said[-3000:]}"
-        for promised in command.promised():
-            there = list(self.desk.glob(promised))
-            assert there, f"{told.page}: {told.line}\n{command.line}: no {promised}"
-        return said
+            code, output = self.program(command)
+        expected = command.rule.code if command.rule and self.short else 0
+        source = f"{documented.page}: {documented.line}\n{command.line}"
+        assert code == expected, f"{source}: {code}\n{output[-3000:]}"
+        for name in command.expected_files():
+            assert list(self.folder.glob(name)), f"{source}: no {name}"
+        return output
 
     def python(self, block: str) -> str:
         with redirect_stdout(StringIO()) as out:
             exec(compile(block, "block", "exec"), {"__name__": "__main__"})
         return out.getvalue()
 
-    def program(self, command: Ready) -> tuple[int, str]:
+    def program(self, command: RunnableCommand) -> tuple[int, str]:
         name, words = command.words[0], list(command.words)
         if words[:2] == ["attnlab", "studio"] and "--help" not in words:
             return studio(words[2:])
@@ -75,31 +75,31 @@ class Typist:
         if name == ".":
             return outside(["bash", "-e", "-c", f"{command.line} && command -v attnlab"])
         assert name in ("python", "torchrun", "pip"), f"nothing says how to run {name}"
-        code, said = outside([str(Path(sys.prefix) / "bin" / name), *words[1:]])
-        return 1 if "does not provide the extra" in said else code, said
+        code, output = outside([str(Path(sys.prefix) / "bin" / name), *words[1:]])
+        return 1 if "does not provide the extra" in output else code, output
 
     def make(self, target: str) -> tuple[int, str]:
-        """All has been installed. What it would do then is done here by the same rules."""
-        asked = ["make", "-f", str(ROOT / "Makefile"), "-o", ".venv/.installed", target]
+        """Runs the commands of a target by the same rules, without the installation."""
+        arguments = ["make", "-f", str(ROOT / "Makefile"), "-o", ".venv/.installed", target]
         with pytest.MonkeyPatch.context() as patch:
-            for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of the make that runs these tests
+            for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of the make that runs the tests
                 patch.delenv(name, raising=False)
-            code, said = outside([*asked, *(["-n"] if self.short else [])])
+            code, output = outside([*arguments, *(["-n"] if self.short else [])])
         if not self.short:
-            return code, said
-        lines = [line.replace(".venv/bin/", "") for line in said.splitlines()]
-        assert lines, said
-        for each in (DocumentedCommand("Makefile", "text", line) for line in lines if code == 0):
-            if ready(each).line not in self.known:
-                said += self.type(each)
-        return code, said
+            return code, output
+        lines = [line.replace(".venv/bin/", "") for line in output.splitlines()]
+        assert lines, output
+        for command in (DocumentedCommand("Makefile", "text", line) for line in lines if code == 0):
+            if runnable(command).line not in self.skip:
+                output += self.run(command)
+        return code, output
 
 
 def studio(options: Sequence[str]) -> tuple[int, str]:
-    """Until it serves; then Ctrl-C."""
-    with run_studio_command(*options) as found:
-        assert found.json("/api/runs")["runs"]
-        return found.interrupt(), found.origin
+    """Start it, wait until it serves, then press Ctrl-C."""
+    with run_studio_command(*options) as server:
+        assert server.json("/api/runs")["runs"]
+        return server.interrupt(), server.origin
 
 
 def in_this_process(words: Sequence[str]) -> tuple[int, str]:
@@ -109,13 +109,13 @@ def in_this_process(words: Sequence[str]) -> tuple[int, str]:
 
 
 def script(words: Sequence[str]) -> tuple[int, str]:
-    """A benchmark or an example. The attnlab commands that it starts run here, too."""
+    """A benchmark or an example. The attnlab commands that it starts run in this process too."""
     before, threads, path = set(sys.modules), torch.get_num_threads(), list(sys.path)
-    said = StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
+    output = StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(output):
         patch.setattr(sys, "argv", list(words))
         patch.setattr(sys, "path", [str(Path(words[0]).resolve().parent), *path])
-        patch.setattr(subprocess, "run", beside(subprocess.run))
+        patch.setattr(subprocess, "run", in_process_run(subprocess.run))
         try:
             runpy.run_path(words[0], run_name="__main__")
             code: Any = 0
@@ -128,15 +128,15 @@ def script(words: Sequence[str]) -> tuple[int, str]:
             for name in set(sys.modules) - before:
                 if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
                     del sys.modules[name]
-    return code if isinstance(code, int) else 1, said.getvalue()
+    return code if isinstance(code, int) else 1, output.getvalue()
 
 
-def beside(started: Any) -> Any:
-    """`subprocess.run`, but for attnlab: to start Python takes longer than most of its commands."""
+def in_process_run(subprocess_run: Any) -> Any:
+    """`subprocess.run` that runs attnlab in this process: starting Python takes longer."""
 
     def run(command: Any, **options: Any) -> Any:
         if list(command[:3]) != [sys.executable, "-m", "attnlab"]:
-            return started(command, **options)
+            return subprocess_run(command, **options)
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
             for name, value in (options.get("env") or {}).items():
                 patch.setenv(name, value)
@@ -149,7 +149,7 @@ def beside(started: Any) -> Any:
 
 
 def environment() -> dict[str, str]:
-    """With this attnlab, wherever the folder is."""
+    """The environment in which this attnlab is imported, whatever the working folder is."""
     paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return {
         **os.environ,
@@ -160,13 +160,13 @@ def environment() -> dict[str, str]:
 
 def outside(words: Sequence[str]) -> tuple[int, str]:
     done = subprocess.run(
-        words, capture_output=True, text=True, env=environment(), timeout=LONGEST, check=False
+        words, capture_output=True, text=True, env=environment(), timeout=TIMEOUT, check=False
     )
     return done.returncode, done.stdout + done.stderr
 
 
 def nodes(words: Sequence[str]) -> tuple[int, str]:
-    """The same command on each machine: here all of them are this one."""
+    """The same command as on each of several machines, all of them on this one."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -174,8 +174,8 @@ def nodes(words: Sequence[str]) -> tuple[int, str]:
     command = [program, *(word.replace("PORT", str(port)) for word in words[1:])]
     count = int(words[words.index("--nnodes") + 1])
     with started(command, count) as processes:
-        said = [process.communicate(timeout=LONGEST)[0] for process in processes]
-        return max(abs(process.returncode) for process in processes), "\n".join(said)
+        outputs = [process.communicate(timeout=TIMEOUT)[0] for process in processes]
+        return max(abs(process.returncode) for process in processes), "\n".join(outputs)
 
 
 @contextmanager
@@ -194,5 +194,5 @@ def started(command: Sequence[str], count: int) -> Iterator[list[subprocess.Pope
 
 
 def at_studio(line: str, port: int, token: str) -> str:
-    """A line of curl for a studio that is served."""
+    """A line of curl with the port and token of a running studio."""
     return re.sub(r"127\.0\.0\.1:8642", f"127.0.0.1:{port}", line.replace("TOKEN", token))

@@ -170,7 +170,7 @@ def write(
     """
     from attnlab.report._page import check_page
 
-    chosen = GenerationMethod(**option_values(method))
+    generation = GenerationMethod(**option_values(method))
     if explain is not None:
         check_page(explain, overwrite)
     model, encoding, _ = recipe.load_summary(run)
@@ -180,7 +180,7 @@ def write(
     contents = [text.content for text in texts]
     for note in check_texts(contents, encoding, [text.name for text in texts]):
         print(note, file=sys.stderr)
-    summaries = write_summaries(model, encoding, contents, chosen)
+    summaries = write_summaries(model, encoding, contents, generation)
     if json:
         rows = [
             _as_json(text, choices, encoding)
@@ -188,12 +188,12 @@ def write(
         ]
         print(json_format.dumps(rows, indent=2))
     else:
-        _print_written(summaries, chosen)
-    few = sum(len(choices) < chosen.count for choices in summaries)
+        _print_written(summaries, generation)
+    few = sum(len(choices) < generation.count for choices in summaries)
     if few:
         print(
-            f"{few} of {len(summaries)} texts have fewer than {chosen.count} different summaries; "
-            "more beams or a higher temperature may give more",
+            f"{few} of {len(summaries)} texts have fewer than {generation.count} different "
+            "summaries; more beams or a higher temperature may give more",
             file=sys.stderr,
         )
     if explain is not None:
@@ -216,7 +216,7 @@ def _as_json(
     text: InputText, choices: list[GeneratedSummary], encoding: SummaryTextEncoding
 ) -> dict[str, Any]:
     """`tokens` counts those that were read, `cut` those at the end that were not."""
-    kept, cut = encoding.encode_source(text.content)
+    tokens, cut = encoding.encode_source(text.content)
     summaries = [
         {
             "summary": each.text,
@@ -227,7 +227,7 @@ def _as_json(
         }
         for each in choices
     ]
-    return {"text": text.name, "tokens": len(kept), "cut": cut, "summaries": summaries}
+    return {"text": text.name, "tokens": len(tokens), "cut": cut, "summaries": summaries}
 
 
 def _print_written(summaries: list[list[GeneratedSummary]], method: GenerationMethod) -> None:
