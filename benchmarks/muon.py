@@ -1,8 +1,8 @@
-"""One optimizer step of torch's Muon and of ours, on the matrices of the small preset.
+"""One optimizer step of torch's Muon and of attnlab's, on the matrices of the small preset.
 
     python benchmarks/muon.py [--threads 1] [--repeats 5]
 
-Both take turns in one run; the best time of each counts.
+Both take turns in one run, and the best time of each counts.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     best = []
-    both = []
+    optimizers = []
     for kind in (torch.optim.Muon, Muon):
         parameters = [torch.nn.Parameter(torch.randn(*shape)) for shape in SHAPES]
         for parameter in parameters:
             parameter.grad = torch.randn_like(parameter)
-        both.append(kind(parameters, lr=0.02))
+        optimizers.append(kind(parameters, lr=0.02))
         best.append(math.inf)
     for _ in range(options.repeats + 1):
-        for i, optimizer in enumerate(both):
-            begin = time.perf_counter()
+        for i, optimizer in enumerate(optimizers):
+            start = time.perf_counter()
             optimizer.step()
-            best[i] = min(best[i], time.perf_counter() - begin)
-    theirs, ours = best
+            best[i] = min(best[i], time.perf_counter() - start)
+    torch_seconds, attnlab_seconds = best
     print(
-        f"{options.threads} thread(s): torch {theirs * 1e3:.0f} ms, ours {ours * 1e3:.0f} ms, "
-        f"{theirs / ours:.1f} times as fast"
+        f"{options.threads} thread(s): torch {torch_seconds * 1e3:.0f} ms, "
+        f"attnlab {attnlab_seconds * 1e3:.0f} ms, "
+        f"{torch_seconds / attnlab_seconds:.1f} times as fast"
     )
 
 

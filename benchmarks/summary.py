@@ -8,10 +8,10 @@
     python benchmarks/summary.py curves RUN             docs/pictures/summary-loss.svg, -rouge.svg
     python benchmarks/summary.py compared FOLDER        docs/pictures/summary-compared-*.svg
 
-Each training is a process of its own, everything included: pairs are gathered from apt's lists,
-the tokenizer is trained, the test texts are summarized. CACHE empty (the default) means a cold
-start: nothing gathered is found. With RUNS set to a folder the runs stay there; further options
-go to the training command. No choice looks at the test texts.
+Each training is a separate process with everything included: gathering pairs from apt's lists,
+training the tokenizer, summarizing the test texts. Without CACHE it is a cold start, which gathers
+the pairs again. If RUNS names a folder, the runs stay there. Other options go to the training
+command. No setting was chosen on the test texts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 LIMIT = 40.0  # minutes
 TRAINING = 36.0  # of them; the rest is for gathering, the tokenizer and measuring
-WAYS: tuple[list[str], ...] = (
+GENERATION_METHODS: tuple[list[str], ...] = (
     ["--beams", "1"],
     ["--beams", "1", "--block-repeats", "0"],
     ["--beams", "4", "--length-penalty", "0"],
@@ -42,7 +42,7 @@ WAYS: tuple[list[str], ...] = (
 
 
 def attnlab(*arguments: object, cache: str | None = None) -> str:
-    """Run the command line in a process of its own; its progress stays visible."""
+    """Runs the command line in a separate process, with visible progress."""
     command = [sys.executable, "-m", "attnlab", *map(str, arguments)]
     environment = os.environ | ({} if cache is None else {"XDG_CACHE_HOME": cache})
     return subprocess.run(
@@ -50,46 +50,47 @@ def attnlab(*arguments: object, cache: str | None = None) -> str:
     ).stdout
 
 
-def figures(found: dict[str, Any]) -> dict[str, Any]:
-    """What is told of an evaluation."""
-    scores = found["scores"]
+def figures(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """The scores of an evaluation to print."""
+    scores = evaluation["scores"]
     return {
-        **{name: round(each["rougeL"], 2) for name, each in scores.items()},
+        **{name: round(row["rougeL"], 2) for name, row in scores.items()},
         "interval": [round(x, 2) for x in scores["model"]["interval"]["rougeL"]],
-        "ratio": round(found["ratio_to_first_words"], 3),
-        **{name: found[name] for name in ("texts", "unfinished", "looping", "first_words")},
-        "loss": round(found["loss"], 3),
-        "accuracy": round(found["accuracy"], 4),
+        "ratio": round(evaluation["ratio_to_first_words"], 3),
+        **{name: evaluation[name] for name in ("texts", "unfinished", "looping", "first_words")},
+        "loss": round(evaluation["loss"], 3),
+        "accuracy": round(evaluation["accuracy"], 4),
     }
 
 
 def debian(seed: int, options: Sequence[str]) -> dict[str, Any]:
-    """Train and measure, the clock running from the first process to the last."""
+    """Trains and evaluates; the minutes count from the first process to the last."""
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(os.environ.get("RUNS", temporary)) / f"debian-{seed}"
         cache = os.environ.get("CACHE") or str(Path(temporary) / "cache")
-        begin = time.perf_counter()
-        given = ["--data", "debian", "--out", out, "--seed", seed, "--evaluate-every", 500]
+        start = time.perf_counter()
+        train_options = ["--data", "debian", "--out", out, "--seed", seed, "--evaluate-every", 500]
         minutes = [] if "--minutes" in options or "--steps" in options else ["--minutes", TRAINING]
-        attnlab("summary", "train", *given, *minutes, *options, cache=cache)
-        trained = (time.perf_counter() - begin) / 60
-        found = json.loads(attnlab("summary", "evaluate", out, "--json", cache=cache))
-        total = (time.perf_counter() - begin) / 60
-    for each in found["examples"]:
-        text = " ".join(each["text"].split())[:160]
-        print(f"{text}\n  right   {each['right']}\n  written {each['written']}\n", file=sys.stderr)
+        attnlab("summary", "train", *train_options, *minutes, *options, cache=cache)
+        trained = (time.perf_counter() - start) / 60
+        scores = json.loads(attnlab("summary", "evaluate", out, "--json", cache=cache))
+        total = (time.perf_counter() - start) / 60
+    for example in scores["examples"]:
+        text = " ".join(example["text"].split())[:160]
+        right, written = example["right"], example["written"]
+        print(f"{text}\n  right   {right}\n  written {written}\n", file=sys.stderr)
     return {
         "what": "debian",
         "seed": seed,
         "minutes": round(total, 2),
         "training": round(trained, 2),
         "within": total <= LIMIT,
-        **figures(found),
+        **figures(scores),
     }
 
 
 def copying(seed: int, options: Sequence[str]) -> dict[str, Any]:
-    """On validation texts: this is what the default was chosen by."""
+    """Scores on validation texts, by which the default was chosen."""
     row: dict[str, Any] = {"what": "copying, validation ROUGE-L and loss", "seed": seed}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(os.environ.get("RUNS", temporary))
@@ -99,30 +100,30 @@ def copying(seed: int, options: Sequence[str]) -> dict[str, Any]:
                 "summary", "train", "--data", "debian", "--out", out, "--seed", seed, choice,
                 *options, cache=os.environ.get("CACHE"),
             )  # fmt: skip
-            found = json.loads(
+            scores = json.loads(
                 attnlab("summary", "evaluate", out, "--split", "validation", "--json",
                         cache=os.environ.get("CACHE"))
             )  # fmt: skip
-            row[choice.removeprefix("--")] = figures(found)
+            row[choice.removeprefix("--")] = figures(scores)
     return row
 
 
-def ways(run: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {"what": "ways of writing, validation ROUGE-L"}
-    for method in WAYS:
-        found = json.loads(
+def generation_methods(run: Path) -> dict[str, Any]:
+    row: dict[str, Any] = {"what": "methods of generation, validation ROUGE-L"}
+    for method in GENERATION_METHODS:
+        scores = json.loads(
             attnlab("summary", "evaluate", run, "--split", "validation", "--limit", 500, *method,
                     "--json", cache=os.environ.get("CACHE"))
         )  # fmt: skip
-        row[" ".join(method)] = figures(found)
+        row[" ".join(method)] = figures(scores)
     return row
 
 
 def speed(run: Path, count: int = 1000, subset: int = 20) -> dict[str, Any]:
-    """All texts in one call, against whole passes for every token of every text, one by one.
+    """All texts in one call, compared with full passes for every token of each text, one by one.
 
-    The reference writes for every so many of the texts sorted by length; its time for all is that
-    times their ratio. What both write must be equal.
+    The reference summarizes a subset, evenly spread over the texts sorted by length; its time is
+    scaled up. Both must generate the same summaries.
     """
     import torch
 
@@ -146,20 +147,20 @@ def speed(run: Path, count: int = 1000, subset: int = 20) -> dict[str, Any]:
         return ids[1:]
 
     write_summaries(model, encoding, texts[:8], method)  # warm
-    begin = time.perf_counter()
-    found = write_summaries(model, encoding, texts, method)
-    ours = time.perf_counter() - begin
+    start = time.perf_counter()
+    summaries = write_summaries(model, encoding, texts, method)
+    batched_seconds = time.perf_counter() - start
     step = max(1, len(texts) // subset)
-    begin = time.perf_counter()
+    start = time.perf_counter()
     reference = [slowly(text) for text in texts[::step]]
-    theirs = (time.perf_counter() - begin) * len(texts) / len(reference)
-    same = sum(a == b[0].ids for a, b in zip(reference, found[::step], strict=True))
+    reference_seconds = (time.perf_counter() - start) * len(texts) / len(reference)
+    same = sum(a == b[0].ids for a, b in zip(reference, summaries[::step], strict=True))
     return {
         "what": "speed",
         "texts": len(texts),
-        "ours, s": round(ours, 2),
-        "one by one, s": round(theirs, 1),
-        "ratio": round(theirs / ours, 1),
+        "attnlab, s": round(batched_seconds, 2),
+        "one by one, s": round(reference_seconds, 1),
+        "ratio": round(reference_seconds / batched_seconds, 1),
         "equal": f"{same} of {len(reference)}",
     }
 
@@ -167,18 +168,18 @@ def speed(run: Path, count: int = 1000, subset: int = 20) -> dict[str, Any]:
 def compare(options: Sequence[str], minutes: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(os.environ.get("RUNS", temporary)) / "compared"
-        told = attnlab(
+        output = attnlab(
             "compare", "summary", "--data", "debian", "--attention", "softmax", "favor",
             "--features", 64, 256, "--minutes", minutes, "--out", out, *options,
             cache=os.environ.get("CACHE"),
         )  # fmt: skip
-        print(told, file=sys.stderr)
+        print(output, file=sys.stderr)
         report = json.loads((out / "compare.json").read_text(encoding="utf-8"))
     return {"what": "compare", "best": report["best"], "differences": report["differences"]}
 
 
 def curves(run: Path) -> dict[str, Any]:
-    """Pictures of a training, for docs/summary.md."""
+    """Plots of a training for docs/summary.md."""
     from attnlab.report import Figure, Lines, Series
     from attnlab.training import Run
 
@@ -188,23 +189,23 @@ def curves(run: Path) -> dict[str, Any]:
     minutes = [part[-1]["seconds"] / 60 for part in parts]
     losses = [sum(row["loss"] for row in part) / size for part in parts]
     checks = [(row["seconds"] / 60, row["validation"]) for row in rows if "validation" in row]
-    drawn = {
+    series_by_name = {
         "loss": [
             Series("training", list(zip(minutes, losses, strict=True))),
-            Series("validation", [(at, found["loss"]) for at, found in checks]),
+            Series("validation", [(at, scores["loss"]) for at, scores in checks]),
         ],
-        "rouge": [Series("ROUGE-L", [(at, found["rougeL"]) for at, found in checks])],
+        "rouge": [Series("ROUGE-L", [(at, scores["rougeL"]) for at, scores in checks])],
     }
     labels = {"loss": "loss, nats per token", "rouge": "ROUGE-L on validation texts, greedy"}
-    made = {
+    figures_by_name = {
         name: Figure(labels[name], Lines("minutes", labels[name], series))
-        for name, series in drawn.items()
+        for name, series in series_by_name.items()
     }
-    return {"what": "curves", "written": save_pictures(made)}
+    return {"what": "curves", "written": save_pictures(figures_by_name)}
 
 
 def compared(folder: Path) -> dict[str, Any]:
-    """Pictures of a comparison, for docs/summary.md."""
+    """Plots of a comparison for docs/summary.md."""
     written = []
     for metric, name in (("loss", "loss"), ("rougeL", "rouge")):
         written.append(str(PICTURES / f"summary-compared-{name}.svg"))
@@ -212,17 +213,17 @@ def compared(folder: Path) -> dict[str, Any]:
     return {"what": "compared", "written": written}
 
 
-def save_pictures(made: dict[str, Any]) -> list[str]:
+def save_pictures(figures_by_name: dict[str, Any]) -> list[str]:
     from attnlab.report import save_figure
 
-    written = [PICTURES / f"summary-{name}.svg" for name in made]
-    for path, figure in zip(written, made.values(), strict=True):
+    written = [PICTURES / f"summary-{name}.svg" for name in figures_by_name]
+    for path, figure in zip(written, figures_by_name.values(), strict=True):
         save_figure(figure.plot, path, figure.title, overwrite=True)
     return list(map(str, written))
 
 
-OF_A_RUN: dict[str, Callable[[Path], dict[str, Any]]] = {
-    "ways": ways,
+RUN_PARTS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "ways": generation_methods,
     "speed": speed,
     "curves": curves,
     "compared": compared,
@@ -231,25 +232,25 @@ OF_A_RUN: dict[str, Callable[[Path], dict[str, Any]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("what", choices=["debian", "copying", "compare", *OF_A_RUN])
+    parser.add_argument("what", choices=["debian", "copying", "compare", *RUN_PARTS])
     parser.add_argument(
-        "run", nargs="?", type=Path, help="a run folder, for ways, speed, curves, compared"
+        "run", nargs="?", type=Path, help="Run folder, for ways, speed, curves and compared."
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--minutes", type=float)
-    given, options = parser.parse_known_args()
-    if given.what in OF_A_RUN:
-        if given.run is None:
-            parser.error(f"{given.what} needs a run folder")
-        print(json.dumps(OF_A_RUN[given.what](given.run)))
+    arguments, options = parser.parse_known_args()
+    if arguments.what in RUN_PARTS:
+        if arguments.run is None:
+            parser.error(f"{arguments.what} needs a run folder")
+        print(json.dumps(RUN_PARTS[arguments.what](arguments.run)))
         return
-    if given.what == "compare":
-        print(json.dumps(compare(options, given.minutes or 10.0)))
+    if arguments.what == "compare":
+        print(json.dumps(compare(options, arguments.minutes or 10.0)))
         return
-    if given.minutes is not None:
-        options = ["--minutes", str(given.minutes), *options]
-    for seed in given.seeds:
-        print(json.dumps((debian if given.what == "debian" else copying)(seed, options)))
+    if arguments.minutes is not None:
+        options = ["--minutes", str(arguments.minutes), *options]
+    for seed in arguments.seeds:
+        print(json.dumps((debian if arguments.what == "debian" else copying)(seed, options)))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""Training the course preset: attnlab's way against the usual course loop of `course.py`.
+"""Training of the course preset: attnlab compared with the plain loop of `course.py`.
 
     python benchmarks/training.py [--threads 2] [--steps 4] [--rounds 2] [--rows 128] [--no-compile]
                                   [--profile]
 
 Rows are as long as those of the course's span corruption: a document cut to 4 to 112 characters,
-with two mask tokens. Of many rows in batches by length, `--steps` batches evenly spread over the
-lengths are trained on; the reference gets exactly the same rows, shuffled, --rows at a time, padded
-to the full context. A useful token is one that is no padding; each predicts the next.
+with two mask tokens. attnlab trains on `--steps` batches by length, evenly spread over the lengths.
+The reference gets the same rows, shuffled, --rows at a time, padded to the full context. A useful
+token is one that is no padding; each predicts the next.
 
-Steps of all variants take turns, in several rounds over the same batches. Of each batch the best
-time counts, since noise only ever adds. The share of the peak counts the model's flops for useful
-tokens alone; the peak is the best product of matrices that was measured before any of the rounds.
+Steps of all variants take turns, in several rounds over the same batches. The best time of each
+batch counts, because noise always adds time. The fraction of the peak counts only the model's flops
+for useful tokens; the peak is the fastest matrix product measured before the rounds.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from attnlab.training._optimizers import learning_rate_factor, make_optimizers, 
 POOL = 64  # batches to choose from: one window of `bucket`
 SHORTEST, LONGEST, MASKS = 4, 112, 2
 IGNORED = -100
-RATE = 6e-4
+LEARNING_RATE = 6e-4
 
 Rows = Sequence[Tensor]
 
 
 def make_rows(count: int, seed: int = 0) -> list[Tensor]:
-    """Row for row ids from 1 on; 0 is padding."""
+    """Random rows of ids from 1 on; 0 is padding."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(SHORTEST, LONGEST + 1, (count,), generator=generator) + MASKS
     return [
@@ -58,44 +58,44 @@ def make_rows(count: int, seed: int = 0) -> list[Tensor]:
     ]
 
 
-def useful(batch: Rows) -> int:
+def count_useful(batch: Rows) -> int:
     """Tokens read: all but the last of each row, which is only predicted."""
     return sum(len(row) - 1 for row in batch)
 
 
-def mean(batches: list[list[int]], lengths: list[int]) -> float:
-    chosen = [lengths[row] for batch in batches for row in batch]
-    return sum(chosen) / len(chosen)
+def mean_length(batches: list[list[int]], lengths: list[int]) -> float:
+    selected = [lengths[row] for batch in batches for row in batch]
+    return sum(selected) / len(selected)
 
 
 def make_batches(rows: Rows, steps: int, size: int) -> tuple[list[Rows], list[Rows]]:
-    """Ours, by length, and the reference's: the same rows in another order."""
+    """attnlab's batches by length, and the reference's: the same rows in another order."""
     generator = torch.Generator().manual_seed(0)
     lengths = [len(row) - 1 for row in rows]
-    tokens = size * sum(lengths) // len(lengths)  # useful ones in a batch of the reference
+    tokens = size * sum(lengths) // len(lengths)  # useful tokens in a batch of the reference
     cut = bucket_by_length(lengths, tokens=tokens, rows=None, generator=generator)
     cut = sorted(cut, key=lambda batch: max(lengths[row] for row in batch))
-    # evenly spread; of the ways to do so, the one whose rows are as long as all on average
+    # evenly spread; of all offsets take the one with the most typical mean length
     every = len(cut) // steps
     spread = [cut[first::every][:steps] for first in range(every)]
-    chosen = min(spread, key=lambda batches: abs(mean(batches, lengths) - tokens / size))
-    together = [row for batch in chosen for row in batch]
+    selected = min(spread, key=lambda batches: abs(mean_length(batches, lengths) - tokens / size))
+    together = [row for batch in selected for row in batch]
     order = torch.randperm(len(together), generator=generator).tolist()
     mixed = [
         [rows[together[i]] for i in order[at : at + size]] for at in range(0, len(order), size)
     ]
-    return [[rows[row] for row in batch] for batch in chosen], list(mixed)
+    return [[rows[row] for row in batch] for batch in selected], list(mixed)
 
 
 class Trainer:
-    """The body of attnlab.training's loop: one batch, one step."""
+    """The body of the loop in attnlab.training: one batch, one step."""
 
     def __init__(self, *, pass_keys: bool = False, compiled: bool = False) -> None:
         torch.manual_seed(0)
         self.model = Decoder.preset("course").train()
         assert self.model.parameter_count() == PARAMETERS
         self.pass_keys = pass_keys
-        self.settings = Settings(learning_rate=RATE, compile=compiled)
+        self.settings = Settings(learning_rate=LEARNING_RATE, compile=compiled)
         self.optimizers = make_optimizers(self.model, self.settings)
         self.steps = 0
         if compiled:
@@ -147,12 +147,12 @@ class Timed:
     def padding(self) -> float:
         """Share of the computed tokens."""
         sizes = [len(batch) * (self.padded or max(map(len, batch)) - 1) for batch in self.batches]
-        return 1 - sum(map(useful, self.batches)) / sum(sizes)
+        return 1 - sum(map(count_useful, self.batches)) / sum(sizes)
 
     @property
     def speed(self) -> float:
         """Useful tokens per second."""
-        return sum(map(useful, self.batches)) / sum(self.best)
+        return sum(map(count_useful, self.batches)) / sum(self.best)
 
 
 def take_turns(variants: dict[str, Timed], rounds: int) -> float:
@@ -170,16 +170,17 @@ def take_turns(variants: dict[str, Timed], rounds: int) -> float:
 
 def report(variants: dict[str, Timed], model: Decoder, peak: float) -> None:
     rows = [row for batch in next(iter(variants.values())).batches for row in batch]
-    length = useful(rows) / len(rows)
+    length = count_useful(rows) / len(rows)
     flops = model.flops_per_token(round(length))
-    print(f"{len(rows):,} rows of {length:.1f} useful tokens on average, {useful(rows):,} in all;")
+    total = count_useful(rows)
+    print(f"{len(rows):,} rows of {length:.1f} useful tokens on average, {total:,} in all;")
     print(f"{flops / 1e6:.1f} million flops per token, peak {peak / 1e9:.1f} Gflops/s\n")
     print(f"{'':30}{'steps':>6}{'padding':>9}{'tokens/s':>10}{'of peak':>9}{'ratio':>8}")
     reference = next(iter(variants.values())).speed
     for name, timed in variants.items():
-        share = timed.speed * flops / peak
+        fraction = timed.speed * flops / peak
         print(
-            f"{name:30}{len(timed.batches):6}{timed.padding:9.1%}{timed.speed:10,.0f}{share:9.1%}"
+            f"{name:30}{len(timed.batches):6}{timed.padding:9.1%}{timed.speed:10,.0f}{fraction:9.1%}"
             f"{timed.speed / reference:8.2f}"
         )
 
@@ -197,43 +198,52 @@ def profile(timed: Timed, name: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="How fast the course preset trains.")
+    parser = argparse.ArgumentParser(
+        description="Measures the training speed of the course preset."
+    )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--steps", type=int, default=4, help="batches of ours, at most 32")
-    parser.add_argument("--rounds", type=int, default=2, help="times that each batch is timed")
-    parser.add_argument("--rows", type=int, default=ROWS, help="of a batch of the reference")
+    parser.add_argument(
+        "--steps", type=int, default=4, help="Number of batches for attnlab, at most 32."
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=2, help="Number of times that each batch is timed."
+    )
+    parser.add_argument("--rows", type=int, default=ROWS, help="Rows in a batch of the reference.")
     parser.add_argument("--no-compile", action="store_true")
-    parser.add_argument("--profile", action="store_true", help="where the time of our step goes")
-    given = parser.parse_args()
-    if not 1 <= given.steps <= 32:
-        parser.error(f"--steps is {given.steps}; give 1 to 32")
-    torch.set_num_threads(given.threads)
+    parser.add_argument(
+        "--profile", action="store_true", help="Print where the time of a step goes."
+    )
+    arguments = parser.parse_args()
+    if not 1 <= arguments.steps <= 32:
+        parser.error(f"--steps is {arguments.steps}; give 1 to 32")
+    torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     course = CourseModel()
     assert parameter_count(course) == PARAMETERS
-    ours, theirs = make_batches(make_rows(POOL * given.rows), given.steps, given.rows)
-    assert sum(map(len, ours)) == sum(map(len, theirs))
-    assert sum(map(useful, ours)) == sum(map(useful, theirs))
-    variants = {
-        "course loop": Timed(CourseTrainer(course, RATE), theirs, CONTEXT - 1),
-        "attnlab, keys passed": Timed(Trainer(pass_keys=True), ours),
-        "attnlab": Timed(Trainer(), ours),
-    }
-    if not given.no_compile:
-        variants["attnlab, compiled"] = Timed(Trainer(compiled=True), ours)
-    print(
-        f"{given.threads} thread(s), float32, torch {torch.__version__}, {PARAMETERS:,} parameters"
+    attnlab_batches, reference_batches = make_batches(
+        make_rows(POOL * arguments.rows), arguments.steps, arguments.rows
     )
+    assert sum(map(len, attnlab_batches)) == sum(map(len, reference_batches))
+    assert sum(map(count_useful, attnlab_batches)) == sum(map(count_useful, reference_batches))
+    variants = {
+        "course loop": Timed(CourseTrainer(course, LEARNING_RATE), reference_batches, CONTEXT - 1),
+        "attnlab, keys passed": Timed(Trainer(pass_keys=True), attnlab_batches),
+        "attnlab": Timed(Trainer(), attnlab_batches),
+    }
+    if not arguments.no_compile:
+        variants["attnlab, compiled"] = Timed(Trainer(compiled=True), attnlab_batches)
+    print(f"{arguments.threads} thread(s), float32, torch {torch.__version__}, ", end="")
+    print(f"{PARAMETERS:,} parameters")
     for name, timed in variants.items():
         if name == "attnlab, compiled":
             print(f"compiling and a first round: {timed.warm_up():.0f} seconds, not counted")
         else:
             timed.trainer.step(timed.batches[0][:8])  # allocates gradients and moments
-    peak = take_turns(variants, given.rounds)
+    peak = take_turns(variants, arguments.rounds)
     model = variants["attnlab"].trainer.model
     assert isinstance(model, Decoder)
     report(variants, model, peak)
-    if given.profile:
+    if arguments.profile:
         for name in list(variants)[2:]:
             profile(variants[name], name)
 

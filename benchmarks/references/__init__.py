@@ -38,8 +38,8 @@ def _library() -> ctypes.CDLL:
 def _call(name: str, tensors: list[Tensor]) -> None:
     B, H, T, C = tensors[0].shape
     sizes = (B * H, T, C, tensors[2].shape[3])
-    places = [ctypes.c_void_p(x.data_ptr()) for x in tensors]
-    getattr(_library(), name)(*places, *map(ctypes.c_long, sizes))
+    pointers = [ctypes.c_void_p(x.data_ptr()) for x in tensors]
+    getattr(_library(), name)(*pointers, *map(ctypes.c_long, sizes))
 
 
 class _Recurrence(torch.autograd.Function):

@@ -1,1 +1,1 @@
-"""What the documentation takes from the code: make docs."""
+"""Generates the parts of the documentation that come from the code: make docs."""

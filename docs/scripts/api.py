@@ -1,4 +1,4 @@
-"""The Python reference, from signatures and docstrings."""
+"""Generates the Python reference from signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -22,72 +22,85 @@ MODULES = (
 )  # fmt: skip
 
 
-def made(docs: Path) -> dict[Path, str]:
+def generate_pages(docs: Path) -> dict[Path, str]:
     links = [f"[{name}](#{name.replace('.', '')})" for name in MODULES]
     text = "\n\n".join(
-        ["# Python reference", NOTE, " · ".join(links), *(module(name) for name in MODULES)]
+        [
+            "# Python reference",
+            NOTE,
+            " · ".join(links),
+            *(describe_module(name) for name in MODULES),
+        ]
     )
     return {docs / "reference" / "python.md": text + "\n"}
 
 
-def module(name: str) -> str:
-    found = import_module(name)
-    names = found.__all__
-    parts = [f"## {name}", doc(found), *(described(each, getattr(found, each)) for each in names)]
+def describe_module(name: str) -> str:
+    package = import_module(name)
+    members = (describe_member(member, getattr(package, member)) for member in package.__all__)
+    parts = [f"## {name}", docstring(package), *members]
     return "\n\n".join(filter(None, parts))
 
 
-def described(name: str, value: Any) -> str:
+def describe_member(name: str, value: Any) -> str:
     if not (inspect.isclass(value) or inspect.isfunction(value)):
-        return f"### {name}\n\n{constant(value)}"
-    parts = [f"### {name}", f"```text\n{name}{signature(value)}\n```", doc(value)]
+        return f"### {name}\n\n{describe_constant(value)}"
+    parts = [f"### {name}", f"```text\n{name}{format_signature(value)}\n```", docstring(value)]
     if inspect.isclass(value):
-        parts += [fields(value), methods(value)]
+        parts += [field_table(value), method_list(value)]
     return "\n\n".join(filter(None, parts))
 
 
-def constant(value: Any) -> str:
+def describe_constant(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"A dict of {len(value)}: {', '.join(f'`{key}`' for key in value)}."
     if isinstance(value, tuple):
         return f"A tuple of {len(value)}."
-    shown = re.sub(r" at 0x[0-9a-f]+", "", str(value))  # of a function, other in each process
-    shown = re.sub(r"(?:[a-z_]+\.)+([A-Z])", r"\1", shown)
-    return f"Stands for `{shown}`."
+    text = re.sub(r" at 0x[0-9a-f]+", "", str(value))  # addresses differ in each process
+    text = re.sub(r"(?:[a-z_]+\.)+([A-Z])", r"\1", text)
+    return f"Stands for `{text}`."
 
 
-def signature(value: Any) -> str:
+def format_signature(value: Any) -> str:
     if inspect.isclass(value) and issubclass(value, StrEnum):
-        return f"({' | '.join(repr(str(each)) for each in value)})"
+        return f"({' | '.join(repr(str(member)) for member in value)})"
     try:
-        found = inspect.signature(value)
-    except ValueError:  # a class that takes what its ground takes
+        result = inspect.signature(value)
+    except ValueError:  # a class with the signature of a built-in base class
         return ""
-    inner = [parameter(each) for each in found.parameters.values()]
-    kinds = [each.kind for each in found.parameters.values()]
+    inner = [format_parameter(item) for item in result.parameters.values()]
+    kinds = [item.kind for item in result.parameters.values()]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         inner.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
-    ending = "" if inspect.isclass(value) else f" -> {short(found.return_annotation)}"
+    ending = "" if inspect.isclass(value) else f" -> {shorten_annotation(result.return_annotation)}"
     line = f"({', '.join(inner)}){ending}"
     if len(line) < 80:
         return line
-    lines = "".join(f"    {each},\n" for each in inner)
+    lines = "".join(f"    {text},\n" for text in inner)
     return f"(\n{lines}){ending}"
 
 
-def parameter(given: inspect.Parameter) -> str:
-    marks: dict[Any, str] = {given.VAR_POSITIONAL: "*", given.VAR_KEYWORD: "**"}
-    stars = marks.get(given.kind, "")
-    told = "" if given.annotation is given.empty else f": {short(given.annotation)}"
-    default = "" if given.default is given.empty else f" = {short(repr(given.default))}"
-    if isinstance(given.default, StrEnum):
-        default = f" = {type(given.default).__name__}.{given.default.name}"
-    default = " = ..." if "<" in default else default  # an object that has no words for itself
-    return f"{stars}{given.name}{told}{default}"
+def format_parameter(parameter: inspect.Parameter) -> str:
+    marks: dict[Any, str] = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
+    stars = marks.get(parameter.kind, "")
+    annotation = (
+        ""
+        if parameter.annotation is parameter.empty
+        else f": {shorten_annotation(parameter.annotation)}"
+    )
+    default = (
+        ""
+        if parameter.default is parameter.empty
+        else f" = {shorten_annotation(repr(parameter.default))}"
+    )
+    if isinstance(parameter.default, StrEnum):
+        default = f" = {type(parameter.default).__name__}.{parameter.default.name}"
+    default = " = ..." if "<" in default else default  # an object without a readable repr
+    return f"{stars}{parameter.name}{annotation}{default}"
 
 
-def short(annotation: Any) -> str:
-    """Without the modules in front of names, and without what is said of each in Annotated."""
+def shorten_annotation(annotation: Any) -> str:
+    """An annotation without module names and without the texts in Annotated."""
     if get_origin(annotation) is Annotated:  # pydantic's validators differ in each process
         annotation = get_args(annotation)[0]
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
@@ -95,32 +108,33 @@ def short(annotation: Any) -> str:
     return re.sub(r"(?:[a-zA-Z_]+\.)+([A-Z])", r"\1", text)
 
 
-def doc(value: Any) -> str:
-    return inspect.cleandoc(own_doc(value)) if own_doc(value) else ""
+def docstring(value: Any) -> str:
+    return inspect.cleandoc(written_docstring(value)) if written_docstring(value) else ""
 
 
-def own_doc(value: Any) -> str:
+def written_docstring(value: Any) -> str:
     text = value.__doc__ or ""
-    # what a dataclass writes of itself says no more than its signature
+    # the generated docstring of a dataclass only repeats its signature
     return "" if inspect.isclass(value) and text.startswith(f"{value.__name__}(") else text
 
 
-def fields(kind: Any) -> str:
-    """A dataclass's settings, where they are documented as they are declared."""
+def field_table(kind: Any) -> str:
+    """A table of the documented fields of a dataclass."""
     if not dataclasses.is_dataclass(kind):
         return ""
     hints = get_type_hints(kind, include_extras=True)
     rows = []
-    for each in dataclasses.fields(kind):
-        told = get_args(hints[each.name])
-        if len(told) > 1 and isinstance(told[1], str):
-            known = each.default is not dataclasses.MISSING and each.default != ""
-            default = f"`{each.default}`" if known else ""
-            rows.append(f"| `{each.name}` | {default} | {told[1].replace('|', chr(92) + '|')} |")
+    for field in dataclasses.fields(kind):
+        arguments = get_args(hints[field.name])
+        if len(arguments) > 1 and isinstance(arguments[1], str):
+            has_default = field.default is not dataclasses.MISSING and field.default != ""
+            default = f"`{field.default}`" if has_default else ""
+            text = arguments[1].replace("|", chr(92) + "|")
+            rows.append(f"| `{field.name}` | {default} | {text} |")
     return "\n".join(["| setting | default | |", "| --- | --- | --- |", *rows]) if rows else ""
 
 
-def methods(kind: Any) -> str:
+def method_list(kind: Any) -> str:
     lines = []
     for name, value in vars(kind).items():
         inner = value.__func__ if isinstance(value, classmethod | staticmethod) else value

@@ -1,4 +1,4 @@
-"""The parts of the mechanisms' pages that the registry knows: facts, options, the index."""
+"""Generates the parts of the mechanisms' pages that come from the registry."""
 
 from __future__ import annotations
 
@@ -11,95 +11,96 @@ from attnlab.mechanisms import MECHANISMS
 BEGIN, END = "<!-- made by docs/scripts: edit the registry instead -->", "<!-- made until here -->"
 
 
-def made(docs: Path) -> dict[Path, str]:
-    """The pages with their made part renewed; what people wrote around it stays."""
-    found = {docs / "mechanisms.md": index()}
-    for name in names():
-        found[docs / "mechanisms" / f"{name}.md"] = page_of(name)
-    return {path: renewed(path, part) for path, part in found.items()}
+def generate_pages(docs: Path) -> dict[Path, str]:
+    """The pages with their generated part replaced; the rest stays."""
+    parts = {docs / "mechanisms.md": index_table()}
+    for name in mechanism_names():
+        parts[docs / "mechanisms" / f"{name}.md"] = mechanism_page(name)
+    return {path: replace_generated_part(path, part) for path, part in parts.items()}
 
 
-def names() -> list[str]:
-    """attnlab's own, in the registry's order, whatever else was registered."""
+def mechanism_names() -> list[str]:
+    """The built-in mechanisms in the order of the registry, without those of extensions."""
     return [name for name in MECHANISMS if name in MECHANISMS.built_in]
 
 
-def renewed(path: Path, part: str) -> str:
+def replace_generated_part(path: Path, part: str) -> str:
     text = path.read_text(encoding="utf-8")
     if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise ValueError(f"{path}: needs one line {BEGIN} and one {END}")
+        raise ValueError(f"{path}: add one line {BEGIN} and one line {END}")
     before, rest = text.split(BEGIN)
     return f"{before}{BEGIN}\n\n{part}\n\n{END}{rest.split(END)[1]}"
 
 
-def index() -> str:
+def index_table() -> str:
     rows = [
         "| mechanism | what it is | time | memory | causal | cross | state | trained |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name in names():
+    for name in mechanism_names():
         card = MECHANISMS[name].card
         cells = (
             f"[`{name}`](mechanisms/{name}.md)",
             card.summary,
             card.time,
             card.memory,
-            yes(card.causal),
-            yes(card.cross),
+            yes_or_no(card.causal),
+            yes_or_no(card.cross),
             "constant" if card.constant_state else "grows",
-            yes(card.learned),
+            yes_or_no(card.learned),
         )
-        rows.append(f"| {' | '.join(map(cell, cells))} |")
+        rows.append(f"| {' | '.join(map(escape_cell, cells))} |")
     return "\n".join(rows)
 
 
-def page_of(name: str) -> str:
+def mechanism_page(name: str) -> str:
     card, kind = MECHANISMS[name].card, MECHANISMS[name]
     required = ", max_length=..." if card.needs_length else ""
     parts = [
         f"![The matrix of {name} beside softmax's](../pictures/{name}.svg)",
-        facts(kind),
+        fact_table(kind),
         f'`attnlab.create_mechanism("{name}", head_dim=..., heads=...{required})`; in models '
         f'`attention="{name}"`.',
-        options(name),
+        option_table(name),
         f"Reference: {card.paper}, [arXiv {card.arxiv}](https://arxiv.org/abs/{card.arxiv}).",
     ]
     return "\n\n".join(parts)
 
 
-def facts(kind: type[Mechanism]) -> str:
+def fact_table(kind: type[Mechanism]) -> str:
     card = kind.card
-    used = [what for what, uses in (("q", card.uses_query), ("k", card.uses_key)) if uses]
+    inputs = [name for name, uses in (("q", card.uses_query), ("k", card.uses_key)) if uses]
     rows = [
         ("time of one head", card.time),
         ("memory beyond q, k, v and output", card.memory),
-        ("causal form", yes(card.causal)),
-        ("cross-attention", yes(card.cross)),
+        ("causal form", yes_or_no(card.causal)),
+        ("cross-attention", yes_or_no(card.cross)),
         ("decoding state", "constant size" if card.constant_state else "grows with the tokens"),
-        ("rows sum to 1", yes(card.rows_sum_to_one)),
-        ("negative weights", yes(card.signed)),
-        ("learned parameters", yes(card.learned)),
-        ("computed from", " and ".join(used) or "positions alone"),
+        ("rows sum to 1", yes_or_no(card.rows_sum_to_one)),
+        ("negative weights", yes_or_no(card.signed)),
+        ("learned parameters", yes_or_no(card.learned)),
+        ("computed from", " and ".join(inputs) or "positions alone"),
         ("computed by", "kernels in C, or PyTorch" if kind.compilable else "PyTorch"),
     ]
-    lines = [f"| {cell(what)} | {cell(said)} |" for what, said in rows]
+    lines = [f"| {escape_cell(name)} | {escape_cell(value)} |" for name, value in rows]
     return "\n".join(["| | |", "| --- | --- |", *lines])
 
 
-def options(name: str) -> str:
-    found = mechanism_options(name)
-    if not found:
+def option_table(name: str) -> str:
+    known_options = mechanism_options(name)
+    if not known_options:
         return "It has no options."
     lines = [
-        f"| `{each.name}` | `{each.default}` | {cell(each.type)} | {cell(each.help)} |"
-        for each in found
+        f"| `{option.name}` | `{option.default}` | {escape_cell(option.type)} | "
+        f"{escape_cell(option.help)} |"
+        for option in known_options
     ]
     return "\n".join(["| option | default | type | meaning |", "| --- | --- | --- | --- |", *lines])
 
 
-def yes(value: bool) -> str:
+def yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     return text.replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""The command line's reference, as its own help tells it."""
+"""Generates the reference of the command line from its help."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from attnlab.cli import app
 NOTE = "Made by `make docs` from the command line's own help; do not edit."
 
 
-def made(docs: Path) -> dict[Path, str]:
+def generate_pages(docs: Path) -> dict[Path, str]:
     folder = docs / "reference"
-    found = {folder / f"{name}.md": page_of(name) for name in names()}
-    found[folder / "README.md"] = index()
-    return found
+    pages = {folder / f"{name}.md": command_page(name) for name in command_names()}
+    pages[folder / "README.md"] = index_page()
+    return pages
 
 
-def names() -> list[str]:
+def command_names() -> list[str]:
     return sorted(name for name in app if not name.startswith("-"))
 
 
-def index() -> str:
+def index_page() -> str:
     lines = [
         "# Reference",
         "",
@@ -33,20 +33,22 @@ def index() -> str:
         "| command | |",
         "| --- | --- |",
     ]
-    lines += [f"| [`attnlab {name}`]({name}.md) | {about(name)} |" for name in names()]
+    lines += [
+        f"| [`attnlab {name}`]({name}.md) | {first_sentence(name)} |" for name in command_names()
+    ]
     return "\n".join([*lines, ""])
 
 
-def about(name: str) -> str:
+def first_sentence(name: str) -> str:
     return " ".join(str(app[name].help).split("\n\n")[0].split())
 
 
-def page_of(name: str) -> str:
+def command_page(name: str) -> str:
     text = app[name].generate_docs(output_format="markdown", recursive=True)
-    # the list of commands comes again below it, in order and with a sentence each
+    # a list of commands with sentences follows below
     text = re.sub(r"## Table of Contents\n\n(?:- .*\n)+\n", "", text)
     text = re.sub(rf"```console\n{name}\b", f"```console\nattnlab {name}", text)
-    # whoever is run as `python -m NAME` is taken for the program
+    # cyclopts shows `-m NAME` if the program runs as `python -m NAME`
     text = re.sub(r"^(attnlab [a-z ]+) -m [\w.]+", r"\1", text, flags=re.MULTILINE)
     text = re.sub(r"^(#+) (.*)$", r"\1 attnlab \2", text, flags=re.MULTILINE)
     text = text.replace(f"(#{name}-", f"(#attnlab-{name}-")

@@ -1,7 +1,7 @@
-"""Writes what the documentation takes from the code: `make docs`, or python -m docs.scripts.make.
+"""Writes the generated documentation: `make docs`, or python -m docs.scripts.make.
 
-The tests ask for every file of `made` as it would be written now; pictures are drawn anew with
---pictures, since a rounding of one color is no news.
+Tests check that every file of `generate_pages` is up to date. Pictures are rendered only with
+--pictures, because they differ by rounding between machines.
 """
 
 from __future__ import annotations
@@ -14,13 +14,17 @@ from docs.scripts import api, cards, commands
 DOCS = Path(__file__).parent.parent
 
 
-def made() -> dict[Path, str]:
-    """Every file that is written wholly or partly by this script, and its text."""
-    return {**cards.made(DOCS), **commands.made(DOCS), **api.made(DOCS)}
+def generate_pages() -> dict[Path, str]:
+    """Every file that this script writes, as a whole or in part, and its text."""
+    return {
+        **cards.generate_pages(DOCS),
+        **commands.generate_pages(DOCS),
+        **api.generate_pages(DOCS),
+    }
 
 
 def main() -> None:
-    for path, text in made().items():
+    for path, text in generate_pages().items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -28,7 +32,7 @@ def main() -> None:
     if "--pictures" in sys.argv[1:]:
         from docs.scripts import pictures
 
-        for path in pictures.draw(DOCS / "pictures"):
+        for path in pictures.render_pictures(DOCS / "pictures"):
             print(path.relative_to(DOCS.parent))
 
 

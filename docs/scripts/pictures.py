@@ -1,4 +1,4 @@
-"""The documentation's pictures, all drawn by attnlab."""
+"""Renders the pictures of the documentation with attnlab."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from attnlab.models import StackConfig
 from attnlab.report import save_figure
 from attnlab.tasks.language import train_language
 from attnlab.training import Settings
-from docs.scripts.cards import names
+from docs.scripts.cards import mechanism_names
 
-CLAIMED = ("heads-split", "noise-isotropic", "features-more", "equal-q-k-identity")
+PLOTTED_CLAIMS = ("heads-split", "noise-isotropic", "features-more", "equal-q-k-identity")
 
 
-def draw(folder: Path) -> Iterator[Path]:
-    for name in names():
+def render_pictures(folder: Path) -> Iterator[Path]:
+    for name in mechanism_names():
         path = folder / f"{name}.svg"
         save_matrices(name, path, overwrite=True)
         yield path
-    for name in CLAIMED:
+    for name in PLOTTED_CLAIMS:
         evidence = run_claim(CLAIMS[name], 0, "small").evidence
         assert evidence is not None
         path = folder / f"claim-{name}.svg"
         save_figure(evidence.plot, path, format_statement(CLAIMS[name]), overwrite=True)
         yield path
     if shutil.which("chromium") is None:
-        print("no chromium here: the picture of attnlab look stays as it is")
+        print("chromium is not installed: the picture of attnlab look was not updated")
         return
-    yield look_page(folder / "look.png")
+    yield render_look_page(folder / "look.png")
 
 
-def look_page(path: Path) -> Path:
-    """A page of `attnlab look` on a small model of sums, as a browser shows it."""
+def render_look_page(path: Path) -> Path:
+    """A screenshot of `attnlab look` on a small model of sums."""
     with tempfile.TemporaryDirectory() as name:
         desk = Path(name)
         text = desk / "sums.txt"

@@ -30,8 +30,8 @@ def test_figures_and_timings_are_a_section(kernels: Any) -> None:
     ]
     section = kernels.kernels_section(figures, timings, {"threads": [1, 2]})
     assert section.findings == [
-        "2 of 3 figures are reached.",
-        "Not reached with 1 thread: causal 8,192 forward: x exact, 59.1 where >= 60 is aimed at.",
+        "2 of 3 targets are reached.",
+        "Not reached with 1 thread: causal 8,192 forward: x exact, 59.1 instead of >= 60.",
     ]
     report = Report("bench", section.title, [section])
     tables = [block for block in report.sections[0].blocks if isinstance(block, Table)]

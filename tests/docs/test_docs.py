@@ -14,7 +14,7 @@ from attnlab import MECHANISMS
 from attnlab._create_mechanism import mechanism_options
 from attnlab.cli import app
 from attnlab.extensions import forget_extensions
-from docs.scripts.make import made
+from docs.scripts.make import generate_pages
 from tests.support.command_line import run
 from tests.support.markdown_blocks import BLOCK, DOCUMENTS, ROOT, read_blocks
 from tests.support.registries import restored_registries
@@ -143,7 +143,7 @@ def test_every_mechanism_has_a_page(name: str) -> None:
 
 
 def test_generated_pages_are_up_to_date() -> None:
-    for path, text in made().items():
+    for path, text in generate_pages().items():
         assert path.exists(), f"{path.name} is missing: run make docs"
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is stale: run make docs"
 
