@@ -99,14 +99,14 @@ export function FeaturesPanel({ choices, change }: Props) {
         <Figure
           title="The kernel and its estimates"
           plot={makeCurvePlot(curve)}
-          shown={curveView}
+          options={curveView}
           change={setCurveView}
           height={300}
         />
         <Figure
           title="How the error falls with more features"
           plot={makeDecayPlot(decay, 2 ** power)}
-          shown={decayView}
+          options={decayView}
           change={setDecayView}
           height={300}
         />

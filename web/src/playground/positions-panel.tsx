@@ -95,7 +95,7 @@ export function PositionsPanel({ choices, change }: Props) {
           <Figure
             title="Position codes: dot product by distance"
             plot={makeDistancePlot('p_s · p_t', codeProduct, steps)}
-            shown={codeView}
+            options={codeView}
             change={setCodeView}
           />
         </div>
@@ -110,7 +110,7 @@ export function PositionsPanel({ choices, change }: Props) {
             <Figure
               title="Rotary codes: score by distance"
               plot={makeDistancePlot('q_s · k_t', (distance) => score(s, s + distance), t - s)}
-              shown={rotaryView}
+              options={rotaryView}
               change={setRotaryView}
             />
             <p class="small">

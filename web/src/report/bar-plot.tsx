@@ -13,14 +13,14 @@ import { toggleHidden, type FigureOptions } from './figure-options';
 
 export const BAR_HEIGHT = 19; // pixels high
 
-export function visibleBars(plot: Bars, shown: FigureOptions): Bar[] {
-  return plot.values.filter((_, i) => !shown.hidden.includes(i));
+export function visibleBars(plot: Bars, options: FigureOptions): Bar[] {
+  return plot.values.filter((_, i) => !options.hidden.includes(i));
 }
 
 // A scale from 0 to 100 percent of the width, without hidden bars.
-export function barScale(plot: Bars, shown: FigureOptions): Scale {
-  const log = shown.yLog ?? false;
-  const all = visibleBars(plot, shown)
+export function barScale(plot: Bars, options: FigureOptions): Scale {
+  const log = options.yLog ?? false;
+  const all = visibleBars(plot, options)
     .flatMap(({ value, low, high, beside = null }) => [value, low, high, beside])
     .concat(plot.marks.map(({ y }) => y))
     .filter((value) => isDrawable(value, log));
@@ -40,10 +40,10 @@ export function barLegend(plot: Bars, log: boolean): string {
   ].join('; ');
 }
 
-export function BarPlot({ plot, title, shown, change, paint }: PlotProps<Bars>) {
+export function BarPlot({ plot, title, options, change, paint }: PlotProps<Bars>) {
   const [selected, setSelected] = useState<number | null>(null);
-  const log = shown.yLog ?? false;
-  const scale = barScale(plot, shown);
+  const log = options.yLog ?? false;
+  const scale = barScale(plot, options);
   const write = plot.percent ? formatPercent : formatShort;
   const press = (event: KeyboardEvent): void => {
     const next = nextIndex(event.key, selected, plot.values.length - 1);
@@ -69,7 +69,7 @@ export function BarPlot({ plot, title, shown, change, paint }: PlotProps<Bars>) 
         onPointerLeave={(event) => event.pointerType === 'mouse' && setSelected(null)}
       >
         {plot.values.map((bar, i) => {
-          const hidden = shown.hidden.includes(i);
+          const hidden = options.hidden.includes(i);
           return (
             <div
               key={i}
@@ -81,7 +81,7 @@ export function BarPlot({ plot, title, shown, change, paint }: PlotProps<Bars>) 
                 type="button"
                 aria-pressed={!hidden}
                 title="Show or hide"
-                onClick={() => change(toggleHidden(shown, i))}
+                onClick={() => change(toggleHidden(options, i))}
               >
                 {plot.literal ? <bdi>{plainText(bar.name)}</bdi> : <FormattedText text={bar.name} />}
               </button>

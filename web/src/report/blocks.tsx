@@ -67,8 +67,8 @@ function FigureBlock({ block, id, choices, setChoices }: FigureBlockProps) {
     <WithNote note={block.note}>
       <Figure
         {...{ plot, title: block.title }}
-        shown={figureOptions(choices, id, plot)}
-        change={(shown) => setChoices(changeFigure(choices, id, plot, shown))}
+        options={figureOptions(choices, id, plot)}
+        change={(options) => setChoices(changeFigure(choices, id, plot, options))}
       />
     </WithNote>
   );

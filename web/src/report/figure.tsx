@@ -22,13 +22,13 @@ type Box = { current: HTMLElement | null };
 export interface FigureProps {
   plot: Plot;
   title: string;
-  shown: FigureOptions;
-  change: (shown: FigureOptions) => void;
+  options: FigureOptions;
+  change: (options: FigureOptions) => void;
   height?: number;
   owner?: string; // part of the names of its files, before the title
 }
 
-export function Figure({ plot, title, shown, change, height = 250, owner }: FigureProps) {
+export function Figure({ plot, title, options, change, height = 250, owner }: FigureProps) {
   const box = useRef<HTMLElement>(null);
   const width = useWidth(box);
   const mode = useMode();
@@ -36,7 +36,7 @@ export function Figure({ plot, title, shown, change, height = 250, owner }: Figu
   const name = plainText(title);
   const fullTitle = owner ? `${owner}: ${name.toLowerCase()}` : name;
   const table = useMemo(() => plotTable(plot, fullTitle), [plot, fullTitle]);
-  const area = { title: name, shown, change, paint, width, height };
+  const area = { title: name, options, change, paint, width, height };
   return (
     <figure class={plot.kind === 'heatmap' ? 'figure map' : 'figure'} ref={box}>
       <figcaption>
@@ -44,19 +44,19 @@ export function Figure({ plot, title, shown, change, height = 250, owner }: Figu
           <bdi>{name}</bdi>
         </strong>
         <span class="tools">
-          <LogSwitches {...{ plot, shown, change }} />
-          <Switch name="table" on={shown.table} set={(on) => change({ ...shown, table: on })} />
+          <LogSwitches {...{ plot, options, change }} />
+          <Switch name="table" on={options.table} set={(on) => change({ ...options, table: on })} />
           <DownloadButtons
             name={toFileName(fullTitle)}
             what="this figure"
             files={[
-              ['SVG', () => figureSvg({ title: fullTitle, plot, shown, width, height }, mode)],
+              ['SVG', () => figureSvg({ title: fullTitle, plot, options, width, height }, mode)],
               ['CSV', () => csvFile(toCsv(spellSpecialNumbers(table)))], // also with hidden values
             ]}
           />
         </span>
       </figcaption>
-      {shown.table ? (
+      {options.table ? (
         <DataTable
           look="scroll"
           table={table}
@@ -75,23 +75,23 @@ export function Figure({ plot, title, shown, change, height = 250, owner }: Figu
   );
 }
 
-type SwitchesProps = Pick<FigureProps, 'plot' | 'shown' | 'change'>;
+type SwitchesProps = Pick<FigureProps, 'plot' | 'options' | 'change'>;
 
-function LogSwitches({ plot, shown, change }: SwitchesProps) {
+function LogSwitches({ plot, options, change }: SwitchesProps) {
   if (plot.kind === 'heatmap') return null;
   if (plot.kind === 'bars') {
     if (!allowLog(plot.values.map(({ value }) => value))) return null;
-    return <Switch name="log" on={shown.yLog ?? false} set={(yLog) => change({ ...shown, yLog })} />;
+    return <Switch name="log" on={options.yLog ?? false} set={(yLog) => change({ ...options, yLog })} />;
   }
   const points = plot.series.flatMap((series) => series.points);
-  const [xLog, yLog] = [shown.xLog ?? plot.xLog, shown.yLog ?? plot.yLog];
+  const [xLog, yLog] = [options.xLog ?? plot.xLog, options.yLog ?? plot.yLog];
   return (
     <>
       {allowLog(points.map(({ x }) => x)) && (
-        <Switch name="log x" on={xLog} set={(on) => change({ ...shown, xLog: on })} />
+        <Switch name="log x" on={xLog} set={(on) => change({ ...options, xLog: on })} />
       )}
       {allowLog(points.map(({ y }) => y)) && (
-        <Switch name="log y" on={yLog} set={(on) => change({ ...shown, yLog: on })} />
+        <Switch name="log y" on={yLog} set={(on) => change({ ...options, yLog: on })} />
       )}
     </>
   );

@@ -33,12 +33,12 @@ const raw = (more: object = {}): object => ({
   ...more,
 });
 const map = (more: object = {}): Heatmap => {
-  const found = readPlot(raw(more));
-  if (!found) throw new Error('no map');
-  return found as Heatmap;
+  const heatmap = readPlot(raw(more));
+  if (!heatmap) throw new Error('no map');
+  return heatmap as Heatmap;
 };
 
-test('what is no map is none, and a wrong shape too', () => {
+test('other JSON and wrong shapes give no heatmap', () => {
   expect(readPlot({ ...raw(), kind: 'map' })).toBeNull();
   expect(readPlot(raw({ values: [[1, 2, 3]] }))).toBeNull();
   expect(readPlot(raw({ values: [[1, 2], [1, 2]] }))).toBeNull();
@@ -49,7 +49,7 @@ test('what is no map is none, and a wrong shape too', () => {
   ]);
 });
 
-test('around a center both sides reach as far, at most ten times', () => {
+test('around a center, both directions have the same range, at most a factor of 10', () => {
   const scale = colorScale(map());
   expect(scale.scale.domain()[0]).toBeCloseTo(1 / 8, 12);
   expect(scale.scale.domain()[1]).toBeCloseTo(8, 12);
@@ -61,7 +61,7 @@ test('around a center both sides reach as far, at most ten times', () => {
   expect(wide.scale.domain()).toEqual([0.1, 10]);
 });
 
-test('without a center the colors go from the least to the most', () => {
+test('without a center, the colors go from minimum to maximum', () => {
   const scale = colorScale(map({ log: false, center: null, values: [[2, 4, 6], [3, null, 10]] }));
   expect(scale.scale.domain()).toEqual([2, 10]);
   expect(scale.scale(4)).toBeCloseTo(0.25, 12);
@@ -87,7 +87,7 @@ test('better is blue and worse is orange, in both modes', () => {
   }
 });
 
-test('names have colors of their own', () => {
+test('each name has its own color', () => {
   const named = map({ names: ['window', 'softmax'], values: [[0, 1, 0], [1, 1, null]] });
   const scale = colorScale(named);
   expect(cellColor(named, scale, 0, 'light')).toBe(theme('light').color('head0'));
@@ -105,27 +105,27 @@ test('names have colors of their own', () => {
 });
 
 test('keys move through the cells and stop at the edges', () => {
-  const found = map();
-  expect(nextCell('ArrowRight', null, found)).toEqual({ row: 0, column: 0 });
-  expect(nextCell('ArrowRight', { row: 0, column: 2 }, found)).toEqual({ row: 0, column: 2 });
-  expect(nextCell('ArrowDown', { row: 0, column: 2 }, found)).toEqual({ row: 1, column: 2 });
-  expect(nextCell('ArrowUp', { row: 0, column: 2 }, found)).toEqual({ row: 0, column: 2 });
-  expect(nextCell('Home', { row: 1, column: 2 }, found)).toEqual({ row: 1, column: 0 });
-  expect(nextCell('PageUp', { row: 1, column: 2 }, found)).toEqual({ row: 0, column: 2 });
-  expect(nextCell('Escape', { row: 1, column: 2 }, found)).toBeNull();
-  expect(nextCell('toString', { row: 1, column: 2 }, found)).toBeUndefined();
+  const heatmap = map();
+  expect(nextCell('ArrowRight', null, heatmap)).toEqual({ row: 0, column: 0 });
+  expect(nextCell('ArrowRight', { row: 0, column: 2 }, heatmap)).toEqual({ row: 0, column: 2 });
+  expect(nextCell('ArrowDown', { row: 0, column: 2 }, heatmap)).toEqual({ row: 1, column: 2 });
+  expect(nextCell('ArrowUp', { row: 0, column: 2 }, heatmap)).toEqual({ row: 0, column: 2 });
+  expect(nextCell('Home', { row: 1, column: 2 }, heatmap)).toEqual({ row: 1, column: 0 });
+  expect(nextCell('PageUp', { row: 1, column: 2 }, heatmap)).toEqual({ row: 0, column: 2 });
+  expect(nextCell('Escape', { row: 1, column: 2 }, heatmap)).toBeNull();
+  expect(nextCell('toString', { row: 1, column: 2 }, heatmap)).toBeUndefined();
 });
 
-test('a place of the drawing is a cell, and a cell is told', () => {
-  const found = map({ texts: [['a', 'b', 'c'], ['d', 'e', 'f']] });
-  expect(cellAt(found, 0.99, 0.51)).toEqual({ row: 1, column: 2 });
-  expect(cellAt(found, 1, 0.5)).toBeNull();
-  expect(cellAt(found, NaN, 0.5)).toBeNull();
-  expect(describeCell(found, { row: 0, column: 2 })).toBe('features 16, norm 4: 8; c');
-  expect(describeCell(found, { row: 1, column: 1 })).toBe('features 64, norm 2: –; e');
+test('a position of the plot is a cell, and a cell is described', () => {
+  const heatmap = map({ texts: [['a', 'b', 'c'], ['d', 'e', 'f']] });
+  expect(cellAt(heatmap, 0.99, 0.51)).toEqual({ row: 1, column: 2 });
+  expect(cellAt(heatmap, 1, 0.5)).toBeNull();
+  expect(cellAt(heatmap, NaN, 0.5)).toBeNull();
+  expect(describeCell(heatmap, { row: 0, column: 2 })).toBe('features 16, norm 4: 8; c');
+  expect(describeCell(heatmap, { row: 1, column: 1 })).toBe('features 64, norm 2: –; e');
 });
 
-test('the legend is round at its ends and the center', () => {
+test('the legend has the ends and the center', () => {
   const stops = legendTexts(colorScale(map({ values: [[1e-5, 1, 1e9], [1, 1, 1]] })));
   expect(stops).toEqual(['≤ 0.1', '1', '≥ 10']);
   const plain = legendTexts(colorScale(map({ log: false, center: null, values: [[2, 4, 6], [3, null, 10]] })));

@@ -31,13 +31,13 @@ export interface Layout {
 const LETTER_WIDTH = 7; // pixels
 const CAP = 3; // half the width of an error bar's cap
 
-export function linesLayout(plot: Lines, shown: FigureOptions, width: number, height: number): Layout {
-  const xLog = shown.xLog ?? plot.xLog;
-  const yLog = shown.yLog ?? plot.yLog;
+export function linesLayout(plot: Lines, options: FigureOptions, width: number, height: number): Layout {
+  const xLog = options.xLog ?? plot.xLog;
+  const yLog = options.yLog ?? plot.yLog;
   const fits = ({ x, y }: Point): boolean => isDrawable(x, xLog) && isDrawable(y, yLog);
   const visible = plot.series
     .map((series, index) => ({ series, index, pen: series.pen ?? index }))
-    .filter(({ index }) => !shown.hidden.includes(index))
+    .filter(({ index }) => !options.hidden.includes(index))
     .map((line) => ({
       ...line,
       points: line.series.points.filter(fits),

@@ -14,17 +14,17 @@ const MAX_DOTS = 40; // a line with more points has no dots
 export interface PlotProps<P> {
   plot: P;
   title: string;
-  shown: FigureOptions;
-  change: (shown: FigureOptions) => void;
+  options: FigureOptions;
+  change: (options: FigureOptions) => void;
   paint: PlotColors;
   width: number;
   height: number;
 }
 
-export function LinePlot({ plot, title, shown, change, paint, width, height }: PlotProps<Lines>) {
+export function LinePlot({ plot, title, options, change, paint, width, height }: PlotProps<Lines>) {
   const layout = useMemo(
-    () => linesLayout(plot, shown, width, height),
-    [plot, shown, width, height],
+    () => linesLayout(plot, options, width, height),
+    [plot, options, width, height],
   );
   const drawing = useMemo(() => <LinesDrawing {...{ layout, paint }} />, [layout, paint]);
   const [stop, setStop] = useState<number | null>(null);
@@ -68,7 +68,7 @@ export function LinePlot({ plot, title, shown, change, paint, width, height }: P
         <FormattedText text={plot.x} />
         {at !== null && `: ${numberFormat(plot.xPercent)(at)}`}
       </div>
-      <Legend {...{ plot, layout, shown, change, paint, at }} />
+      <Legend {...{ plot, layout, options, change, paint, at }} />
       {skipped > 0 && (
         <p class="dim small">
           {skipped === 1 ? 'One point is' : `${skipped} points are`} not drawn: not finite, or not
@@ -229,16 +229,16 @@ function ReadoutMarks({ layout, paint, at, near }: ReadoutProps) {
 interface LegendProps {
   plot: Lines;
   layout: Layout;
-  shown: FigureOptions;
-  change: (shown: FigureOptions) => void;
+  options: FigureOptions;
+  change: (options: FigureOptions) => void;
   paint: PlotColors;
   at: number | null;
 }
 
-function Legend({ plot, layout, shown, change, paint, at }: LegendProps) {
+function Legend({ plot, layout, options, change, paint, at }: LegendProps) {
   const [writeX, writeY] = [numberFormat(plot.xPercent), numberFormat(plot.yPercent)];
   const values = plot.series.map((series, index) => {
-    if (at === null || shown.hidden.includes(index)) return '';
+    if (at === null || options.hidden.includes(index)) return '';
     return pointsAt(series.points, at, plot.nearest)
       .map(({ x, y, low, high }) => {
         const away = x === at ? '' : `, at ${writeX(x)}`;
@@ -256,9 +256,9 @@ function Legend({ plot, layout, shown, change, paint, at }: LegendProps) {
           <button
             key={index}
             type="button"
-            aria-pressed={!shown.hidden.includes(index)}
+            aria-pressed={!options.hidden.includes(index)}
             title="Show or hide"
-            onClick={() => change(toggleHidden(shown, index))}
+            onClick={() => change(toggleHidden(options, index))}
           >
             <svg viewBox="0 0 26 10" aria-hidden="true">
               <path d="M0 5H26" {...lineStyle(series.pen ?? index, paint)} />

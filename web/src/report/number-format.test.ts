@@ -28,7 +28,7 @@ test('a readout has more digits', () => {
 
 const finite = fc.double({ noNaN: true, noDefaultInfinity: true });
 
-test('every axis has its values within, in order, and ticks that differ', () => {
+test('every axis contains its values in order, and its ticks differ', () => {
   fc.assert(
     fc.property(fc.array(finite, { minLength: 1, maxLength: 8 }), fc.boolean(), (all, log) => {
       const values = log ? all.map((each) => Math.abs(each) + 1e-300) : all;
@@ -49,7 +49,7 @@ test('every axis has its values within, in order, and ticks that differ', () => 
   );
 });
 
-test('the farthest ends there are', () => {
+test('the largest and smallest numbers', () => {
   const scale = createScale([1e-308, Number.MAX_VALUE], [0, 1], true, 0.06);
   const [low, high] = scale.domain();
   expect(low).toBeGreaterThan(0);
@@ -68,6 +68,6 @@ test('round ticks', () => {
   expect(axis(-2e9, 2e9)).toContain('2e9');
 });
 
-test('nothing but 0 stands at the lower end: shares and errors are not below it', () => {
+test('fractions and errors start at 0, not below', () => {
   expect(createScale([0, 0], [0, 1], false).domain()).toEqual([0, 1]);
 });

@@ -15,7 +15,7 @@ const MAX_HIDDEN = 64;
 
 export function printChoices({ section, hidden, figures }: Choices, report: Report): string {
   const changed = Object.entries(figures)
-    .map(([key, shown]) => [key, printFigureOptions({ ...shown, hidden: [] })])
+    .map(([key, options]) => [key, printFigureOptions({ ...options, hidden: [] })])
     .filter(([, text]) => text)
     .map(([key, text]) => `${key}:${text}`);
   const all: [string, string][] = [
@@ -66,11 +66,11 @@ export function figureOptions(choices: Choices, key: string, plot: Plot): Figure
 }
 
 // Changes a figure; hiding a line hides it in all figures.
-export function changeFigure(choices: Choices, key: string, plot: Plot, shown: FigureOptions): Choices {
-  const figures = { ...choices.figures, [key]: { ...shown, hidden: [] } };
+export function changeFigure(choices: Choices, key: string, plot: Plot, options: FigureOptions): Choices {
+  const figures = { ...choices.figures, [key]: { ...options, hidden: [] } };
   if (plot.kind !== 'lines') return { ...choices, figures };
   const here = plot.series.map(({ name }) => name);
-  const hiddenHere = shown.hidden.map((i) => here[i]);
+  const hiddenHere = options.hidden.map((i) => here[i]);
   const elsewhere = choices.hidden.filter((name) => !here.includes(name));
   return { ...choices, figures, hidden: [...new Set([...elsewhere, ...hiddenHere])].slice(0, MAX_HIDDEN) };
 }

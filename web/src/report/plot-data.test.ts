@@ -104,8 +104,8 @@ test('options survive the address', () => {
       fc.uniqueArray(fc.nat(99), { maxLength: 9 }),
       fc.boolean(),
       (xLog, yLog, hidden, table) => {
-        const shown: FigureOptions = { xLog, yLog, hidden, table };
-        expect(parseFigureOptions(printFigureOptions(shown))).toEqual(shown);
+        const options: FigureOptions = { xLog, yLog, hidden, table };
+        expect(parseFigureOptions(printFigureOptions(options))).toEqual(options);
       },
     ),
   );
@@ -126,7 +126,7 @@ test('intervals are a band, or bars with caps', () => {
   expect(bars.lines[0].whiskers.match(/M/g)).toHaveLength(1); // the other points are not drawn
 });
 
-test('fractions are shown in percent', () => {
+test('fractions are options in percent', () => {
   const plot = readPlot({ ...RAW, y_log: false, y_percent: true, series: [{ name: 'a', points: [[1, 0], [9, 1]] }], marks: [] });
   const ticks = linesLayout(plot as Lines, DEFAULT_FIGURE_OPTIONS, 400, 250).yTicks.map((each) => each.text);
   expect(ticks.at(-1)).toBe('100%');

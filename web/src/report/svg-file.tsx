@@ -26,7 +26,7 @@ const shorten = (text: string, limit: number, size = TEXT): string =>
 export interface FigureToSave {
   title: string;
   plot: Plot;
-  shown: FigureOptions;
+  options: FigureOptions;
   width: number;
   height: number;
 }
@@ -36,14 +36,14 @@ interface Drawing {
   bottom: number;
 }
 
-export function figureSvg({ title, plot, shown, width: requestedWidth, height }: FigureToSave, mode: Mode): Blob {
+export function figureSvg({ title, plot, options, width: requestedWidth, height }: FigureToSave, mode: Mode): Blob {
   const width = Math.max(MIN_WIDTH, requestedWidth);
   const paint = fileColors(mode);
   const { body, bottom } =
     plot.kind === 'lines'
-      ? lines(plot, shown, width, height, paint)
+      ? lines(plot, options, width, height, paint)
       : plot.kind === 'bars'
-        ? bars(plot, shown, width, paint)
+        ? bars(plot, options, width, paint)
         : heatmap(plot, width, paint);
   const subtitle = plot.kind === 'heatmap' ? `${plot.z}, by ${plot.y}` : plot.y;
   const totalHeight = bottom + EDGE;
@@ -73,8 +73,8 @@ export function figureSvg({ title, plot, shown, width: requestedWidth, height }:
   return svgFile(new XMLSerializer().serializeToString(holder.firstElementChild!));
 }
 
-function lines(plot: Lines, shown: FigureOptions, width: number, height: number, paint: PlotColors): Drawing {
-  const layout = linesLayout(plot, shown, width - EDGE, height);
+function lines(plot: Lines, options: FigureOptions, width: number, height: number, paint: PlotColors): Drawing {
+  const layout = linesLayout(plot, options, width - EDGE, height);
   const below = TOP - 6 + layout.frame.bottom + 36;
   const body = (
     <>
@@ -100,10 +100,10 @@ function lines(plot: Lines, shown: FigureOptions, width: number, height: number,
   return { body, bottom: below + ROW * layout.lines.length };
 }
 
-function bars(plot: Bars, shown: FigureOptions, width: number, paint: PlotColors): Drawing {
-  const log = shown.yLog ?? false;
-  const on = visibleBars(plot, shown);
-  const scale = barScale(plot, shown);
+function bars(plot: Bars, options: FigureOptions, width: number, paint: PlotColors): Drawing {
+  const log = options.yLog ?? false;
+  const on = visibleBars(plot, options);
+  const scale = barScale(plot, options);
   const names = on.map(({ name }) => shorten((plot.literal ? plainText : flatText)(name), 0.45 * width));
   const values = on.map(({ value }) => (plot.percent ? formatPercent : formatShort)(value));
   const widest = (texts: string[]): number =>

@@ -135,10 +135,10 @@ function AuditResults({ page }: { page: AuditContent }) {
 }
 
 function AuditPlot({ figure }: { figure: AuditFigure }) {
-  const [shown, setShown] = useState<FigureOptions>(DEFAULT_FIGURE_OPTIONS);
+  const [options, setOptions] = useState<FigureOptions>(DEFAULT_FIGURE_OPTIONS);
   return (
     <div>
-      <Figure plot={figure.plot} title={figure.title} shown={shown} change={setShown} />
+      <Figure plot={figure.plot} title={figure.title} options={options} change={setOptions} />
       <p class="dim small">{figure.note}</p>
     </div>
   );

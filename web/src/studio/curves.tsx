@@ -26,14 +26,14 @@ export function Curves({ selected, router }: { selected: Run[]; router: Router }
   const columns = selected.map((run) => client.metrics.of(run.id));
   const names = metricNames(columns);
   const figures = parseFigures(router.route.fields.figure ?? []);
-  const change = (name: string, shown: FigureOptions): void => {
+  const change = (name: string, options: FigureOptions): void => {
     // a run that is hidden in one figure is hidden in all
     const all = new Map([...figures].map(([metric, old]) => [metric, { ...old, hidden: [] }]));
-    all.set(name, { ...shown, hidden: [] });
-    const changed = [...all].map(([metric, options]) => [metric, printFigureOptions(options)]).filter(([, text]) => text);
+    all.set(name, { ...options, hidden: [] });
+    const changed = [...all].map(([metric, figure]) => [metric, printFigureOptions(figure)]).filter(([, text]) => text);
     router.set({
       figure: changed.map(([metric, text]) => `${text} ${metric}`),
-      hide: shown.hidden.map((index) => selected[index]?.id ?? ''),
+      hide: options.hidden.map((index) => selected[index]?.id ?? ''),
     });
   };
   const hiddenIds = router.route.fields.hide ?? [];
@@ -43,8 +43,8 @@ export function Curves({ selected, router }: { selected: Run[]; router: Router }
       key={name}
       {...{ name, selected, columns, axis, smoothing }}
       version={client.version}
-      shown={{ ...(figures.get(name) ?? DEFAULT_FIGURE_OPTIONS), hidden }}
-      change={(shown) => change(name, shown)}
+      options={{ ...(figures.get(name) ?? DEFAULT_FIGURE_OPTIONS), hidden }}
+      change={(options) => change(name, options)}
     />
   );
   const first = names.filter((name) => name === 'loss' || name.startsWith('validation '));
@@ -133,34 +133,34 @@ interface MetricFigureProps {
   axis: Axis;
   smoothing: number;
   version: number;
-  shown: FigureOptions;
-  change: (shown: FigureOptions) => void;
+  options: FigureOptions;
+  change: (options: FigureOptions) => void;
 }
 
-function MetricFigure({ name, selected, columns, axis, smoothing, version, shown, change }: MetricFigureProps) {
+function MetricFigure({ name, selected, columns, axis, smoothing, version, options, change }: MetricFigureProps) {
   const having = selected.map((_, i) => i).filter((i) => columns[i]?.columns.has(name));
-  const xLog = shown.xLog ?? false;
+  const xLog = options.xLog ?? false;
   const ids = selected.map((run) => run.id).join('\n');
   const plot = useMemo((): Lines => {
-    const options = { axis, smoothing, columns: PIXEL_COLUMNS, xLog };
+    const curveOptions = { axis, smoothing, columns: PIXEL_COLUMNS, xLog };
     const series = having.map((i) => ({
       name: selected[i].id === '.' ? selected[i].name : selected[i].id,
       literal: true,
       pen: i,
-      ...curvePoints(columns[i], name, options),
+      ...curvePoints(columns[i], name, curveOptions),
     }));
     const x = AXIS_NAMES[axis];
     return { kind: 'lines', x, y: name.replace('validation ', ''), xLog: false, yLog: false, series, marks: [], nearest: true };
   }, [version, ids, name, axis, smoothing, xLog]);
-  const hidden = having.flatMap((i, index) => (shown.hidden.includes(i) ? [index] : []));
+  const hidden = having.flatMap((i, index) => (options.hidden.includes(i) ? [index] : []));
   return (
     <Figure
       plot={plot}
       title={metricTitle(name)}
       height={260}
-      shown={{ ...shown, hidden }}
+      options={{ ...options, hidden }}
       change={(next) => {
-        const absent = shown.hidden.filter((i) => !having.includes(i));
+        const absent = options.hidden.filter((i) => !having.includes(i));
         change({ ...next, hidden: [...absent, ...next.hidden.map((index) => having[index])] });
       }}
     />

@@ -98,7 +98,7 @@ function ClassifyForm({ run, router }: { run: string; router: Router }) {
 }
 
 function Prediction({ result }: { result: SeeResponse }) {
-  const [shown, setShown] = useState<FigureOptions>(DEFAULT_FIGURE_OPTIONS);
+  const [options, setOptions] = useState<FigureOptions>(DEFAULT_FIGURE_OPTIONS);
   const best = result.probabilities.find(({ label }) => label === result.label) ?? result.probabilities[0];
   const values = result.probabilities
     .slice(0, MAX_BARS)
@@ -113,8 +113,8 @@ function Prediction({ result }: { result: SeeResponse }) {
         <Figure
           plot={{ kind: 'bars', y: 'probability', values, marks: [], literal: true }}
           title="Predicted classes"
-          shown={shown}
-          change={setShown}
+          options={options}
+          change={setOptions}
         />
       </div>
     </>

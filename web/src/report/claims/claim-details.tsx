@@ -13,8 +13,8 @@ import { Verdict } from './claim-table';
 
 interface Props {
   claim: Claim;
-  shown: FigureOptions;
-  change: (shown: FigureOptions) => void;
+  options: FigureOptions;
+  change: (options: FigureOptions) => void;
   tried: boolean; // its preset is open in the plane
   setTried: (on: boolean) => void;
 }
@@ -25,7 +25,7 @@ const SOURCES: Record<string, string> = {
   attnlab: 'Added by attnlab',
 };
 
-export function ClaimDetails({ claim, shown, change, tried, setTried }: Props) {
+export function ClaimDetails({ claim, options, change, tried, setTried }: Props) {
   const { control } = claim;
   const preset = PRESETS.find((each) => each.id === claim.id);
   // many controls are a line in the same figure
@@ -89,7 +89,7 @@ export function ClaimDetails({ claim, shown, change, tried, setTried }: Props) {
             title={sameFigure ? 'Experiment and control' : 'Experiment'}
             plot={claim.plot}
             owner={claim.id}
-            {...{ shown, change }}
+            {...{ options, change }}
           />
         )}
         {control.plot && !sameFigure && (
@@ -97,7 +97,7 @@ export function ClaimDetails({ claim, shown, change, tried, setTried }: Props) {
             title="Control"
             plot={control.plot}
             owner={claim.id}
-            {...{ shown, change }}
+            {...{ options, change }}
           />
         )}
       </div>

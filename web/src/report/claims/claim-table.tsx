@@ -139,7 +139,7 @@ function Row({ claim, mixed, choices, change }: RowProps) {
             <ErrorBoundary what={claim}>
               <ClaimDetails
                 claim={claim}
-                shown={figureOptions(choices, claim.id)}
+                options={figureOptions(choices, claim.id)}
                 change={(shown) => change({ figures: { ...choices.figures, [claim.id]: shown } })}
                 tried={choices.tried.includes(claim.id)}
                 setTried={(on) => change({ tried: turned(choices.tried, claim.id, on) })}

@@ -30,7 +30,7 @@ const MAX_SEARCH_LENGTH = 200;
 
 export function printChoices(choices: Choices): string {
   const figures = Object.entries(choices.figures)
-    .map(([id, shown]) => [id, printFigureOptions(shown)])
+    .map(([id, options]) => [id, printFigureOptions(options)])
     .filter(([, changed]) => changed)
     .map(([id, changed]) => `${id}:${changed}`);
   const all: [string, string][] = [
