@@ -37,5 +37,5 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 
 def same_weights(one: Path, other: Path) -> bool:
-    mine, theirs = (load_file(folder / "model.safetensors") for folder in (one, other))
-    return all(torch.equal(mine[name], theirs[name]) for name in mine | theirs)
+    left, right = (load_file(folder / "model.safetensors") for folder in (one, other))
+    return all(torch.equal(left[name], right[name]) for name in left | right)

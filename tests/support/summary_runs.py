@@ -31,13 +31,15 @@ TINY = SummaryModel(
 
 
 def rows(count: int = 240, seed: int = 0) -> list[dict[str, str]]:
-    draw = random.Random(seed)
-    found = []
+    generator = random.Random(seed)
+    rows_made = []
     for i in range(count):
-        kind, field = draw.choice(KINDS), draw.choice(FIELDS)
+        kind, field = generator.choice(KINDS), generator.choice(FIELDS)
         text = f"Package {i % 60} is a {kind} for {field} and more.\nIt has {i % 7} parts."
-        found.append({"text": text, "summary": f"{kind} for {field}", "group": f"source{i % 60}"})
-    return found
+        rows_made.append(
+            {"text": text, "summary": f"{kind} for {field}", "group": f"source{i % 60}"}
+        )
+    return rows_made
 
 
 def write_rows(path: Path, count: int = 240) -> Path:

@@ -15,7 +15,7 @@ from tests.support.studio_servers import studio_client
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_task.py"
 
 
-def test_the_file_is_all_it_takes(
+def test_a_task_in_one_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -41,9 +41,9 @@ def test_the_file_is_all_it_takes(
         code, out, err = run(f"{command} {small} --attention softmax elu", capsys)
         assert code == 0, err
         assert "4 runs of 2 steps" in err
-        found = json.loads(Path("runs/compare-sort/compare.json").read_text())
-        assert found["contenders"] == ["softmax", "elu"]
-        assert [each["outcome"]["steps"] for each in found["runs"]] == [2] * 4
+        comparison = json.loads(Path("runs/compare-sort/compare.json").read_text())
+        assert comparison["contenders"] == ["softmax", "elu"]
+        assert [each["outcome"]["steps"] for each in comparison["runs"]] == [2] * 4
         assert "sort" in run(f"{attnlab} compare --help", capsys)[1]
         for wrong, words in (
             ("--resume --attention softmax elu", "the comparison has width 16, not 32"),
@@ -55,7 +55,7 @@ def test_the_file_is_all_it_takes(
             code, out, err = run(f"{command} {wrong}", capsys)
             assert (code, out, err.count("\n")) == (2, "", 1), err
             assert words in err
-        assert json.loads(Path("runs/compare-sort/compare.json").read_text()) == found
+        assert json.loads(Path("runs/compare-sort/compare.json").read_text()) == comparison
         assert len(json.loads(run("runs --json", capsys)[1])) == 5
     assert "sort" not in TASKS
     code, _, err = run("compare sort", capsys)

@@ -39,15 +39,15 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 def named_tasks(package: str, text: str) -> set[str]:
     """The tasks that a module names: as a string, in a command, or as an import."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if node.value in TASKS and (package, node.value) not in OTHER_FACTS:
-                found.add(node.value)
-            found |= {name for name in TASKS if re.search(rf"\battnlab {name} [a-z]", node.value)}
+                names.add(node.value)
+            names |= {name for name in TASKS if re.search(rf"\battnlab {name} [a-z]", node.value)}
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attnlab.tasks."):
-            found |= {str(node.module).split(".")[2]} - SHARED
-    return found
+            names |= {str(node.module).split(".")[2]} - SHARED
+    return names
 
 
 def test_no_module_outside_a_task_names_it() -> None:
@@ -55,7 +55,7 @@ def test_no_module_outside_a_task_names_it() -> None:
         assert not named_tasks(package, path.read_text(encoding="utf-8")), path
 
 
-def test_this_would_be_noticed() -> None:
+def test_the_check_notices_a_named_task() -> None:
     assert named_tasks("studio", 'if name == "knowledge": pass') == {"knowledge"}
     assert named_tasks("cli", 'say("attnlab vision train makes one")') == {"vision"}
     assert named_tasks("interpret", "from attnlab.tasks.summary._task import SummaryTask")
@@ -64,7 +64,7 @@ def test_this_would_be_noticed() -> None:
 
 
 @pytest.mark.parametrize("name", list(TASKS))
-def test_the_pages_name_no_task(name: str) -> None:
+def test_pages_name_no_task(name: str) -> None:
     named = re.compile(rf"attnlab {name}\b|task\s*===?\s*[\"']{name}|[\"']{name}[\"']\s*:")
     for path in (ROOT / "web" / "src" / "studio").glob("*.ts*"):
         if ".test." not in path.name:
@@ -80,7 +80,7 @@ def test_the_registry_imports_neither_torch_nor_numpy() -> None:
 
 
 @pytest.mark.parametrize("kind", TASKS.values(), ids=list(TASKS))
-def test_what_a_task_refers_to_is_there(kind: TaskKind) -> None:
+def test_references_of_a_task_can_be_loaded(kind: TaskKind) -> None:
     assert load_reference(kind.commands).name[0] == kind.name
     assert kind.inspected_model == "" or callable(load_reference(kind.inspected_model))
     assert kind.example is not None
@@ -101,7 +101,7 @@ def test_a_capability_needs_a_model_and_files(tmp_path: Path) -> None:
     assert Capability("nowhere:nothing").is_available(tmp_path, None)
 
 
-def test_a_run_of_a_stranger_has_no_task() -> None:
+def test_a_run_of_an_unknown_task() -> None:
     assert task_of({"task": {"name": "vision"}}) is TASKS["vision"]
     strangers: list[Any] = [{}, {"name": []}, {"name": "nobody"}, "vision", None]
     for task in strangers:
@@ -117,7 +117,7 @@ def test_a_run_of_a_stranger_has_no_task() -> None:
         (3, "not a task"),
     ],
 )
-def test_what_cannot_be_registered(kind: Any, words: str) -> None:
+def test_invalid_registrations(kind: Any, words: str) -> None:
     before = dict(TASKS)
     with pytest.raises(ValueError, match=words):
         register_task(kind)

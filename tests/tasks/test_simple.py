@@ -48,9 +48,9 @@ class SameBit(SimpleTask):
         self, rows: Sequence[Row], predictions: Sequence[Sequence[int]]
     ) -> dict[str, float]:
         right = [
-            said == target
+            predicted == target
             for row, each in zip(rows, predictions, strict=True)
-            for said, target in zip(each, row.targets, strict=True)
+            for predicted, target in zip(each, row.targets, strict=True)
             if target != IGNORE
         ]
         return {"bits": sum(right) / len(right)}
@@ -64,7 +64,7 @@ def registered() -> Iterator[None]:
         yield
 
 
-def test_it_trains_is_listed_and_measured(
+def test_train_list_and_evaluate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -77,9 +77,9 @@ def test_it_trains_is_listed_and_measured(
     (row,) = json.loads(run("runs --json", capsys)[1])
     assert (row["task"], row["mechanism"], row["step"]) == ("reverse", "favor", 3)
     code, out, _ = run("reverse evaluate runs/reverse --json", capsys)
-    found = json.loads(out)
+    metrics = json.loads(out)
     assert code == 0
-    assert set(found) == {"run", "accuracy", "loss"}
+    assert set(metrics) == {"run", "accuracy", "loss"}
     assert "Write three letters backwards." in run("--help", capsys)[1]
     code, _, err = run("reverse train", capsys)
     assert (code, "holds a run already" in err) == (2, True)
@@ -87,7 +87,7 @@ def test_it_trains_is_listed_and_measured(
     assert Run("runs/reverse").metrics()[-1]["step"] == 4
 
 
-def test_the_studio_shows_it(tmp_path: Path) -> None:
+def test_the_studio_lists_the_run(tmp_path: Path) -> None:
     Reverse().train(tmp_path / "mine", quiet=True)
     with studio_client(tmp_path) as client:
         (entry,) = client.get("/api/runs").json()["runs"]
@@ -98,7 +98,7 @@ def test_the_studio_shows_it(tmp_path: Path) -> None:
     assert tasks["same-bit"]["can"] == []
 
 
-def test_it_learns_and_writes_what_it_learned(tmp_path: Path) -> None:
+def test_it_learns_and_generates(tmp_path: Path) -> None:
     training = {"steps": 150, "learning_rate": 0.01, "batch_size": 64}
     metrics = Reverse().train(tmp_path / "run", training=training, quiet=True)
     assert metrics["accuracy"] > 0.7
@@ -122,7 +122,7 @@ def test_an_encoder_with_a_metric_of_its_own(tmp_path: Path) -> None:
         Reverse().evaluate(tmp_path / "run")
 
 
-def test_rows_follow_part_and_seed() -> None:
+def test_rows_depend_on_part_and_seed() -> None:
     task = Reverse()
     assert digest(make_rows(task, "train", 1)) == digest(make_rows(task, "train", 1))
     drawn = [make_rows(task, "train", 0), make_rows(task, "train", 1), make_rows(task, "test")]
@@ -140,7 +140,7 @@ def test_rows_follow_part_and_seed() -> None:
         (None, "no rows for test"),
     ],
 )
-def test_a_mistake_is_told_by_its_row(
+def test_an_error_names_the_row(
     row: Row | None, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SameBit, "rows", lambda *_: [] if row is None else [row])
@@ -172,7 +172,7 @@ def test_a_file_outside_the_package_is_a_task(
     assert Run(tmp_path / "run").config()["task"]["name"] == "echo"
 
 
-def test_the_name_of_a_command_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_of_a_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     class Runs(Reverse):
         name = "runs"
 
@@ -182,7 +182,7 @@ def test_the_name_of_a_command_is_taken(capsys: pytest.CaptureFixture[str]) -> N
     assert (code, "is already a command" in err) == (2, True)
 
 
-def test_a_task_without_an_alphabet_takes_no_text() -> None:
+def test_a_task_without_an_alphabet_refuses_text() -> None:
     with pytest.raises(ValueError, match="has no alphabet"):
         SameBit().text_row("a", "b")
 
@@ -196,7 +196,7 @@ def test_a_resumed_run_keeps_its_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("what", "near"), [("training", "steps"), ("model", "layers")])
-def test_a_setting_that_is_none_is_named(what: str, near: str, tmp_path: Path) -> None:
+def test_an_unknown_setting_is_named(what: str, near: str, tmp_path: Path) -> None:
     wrong = type("Wrong", (Reverse,), {what: {f"{near}z": 2}})
     with pytest.raises(ValueError, match=f"{what} has no setting '{near}z'; did you mean '{near}'"):
         wrong().train(tmp_path / "run", quiet=True)

@@ -231,22 +231,22 @@ class DocumentWriter:
     def __init__(self, config: WorldConfig, cities: Cities) -> None:
         self.config = config
         self.cities = cities
-        asked = set(config.attributes)
-        allowed = {fact: SENTENCES_BY_FACT[fact][: config.phrasings] for fact in asked}
+        question_facts = set(config.attributes)
+        allowed = {fact: SENTENCES_BY_FACT[fact][: config.phrasings] for fact in question_facts}
         # Only allowed phrasings, and no place of study or work unless there are questions about it.
         self.fact_sentences = [
             sentence
             for sentence, facts in FACTS.items()
-            if all(sentence in allowed[fact] for fact in facts & asked)
-            and not facts & (WITH_CITY - asked)
+            if all(sentence in allowed[fact] for fact in facts & question_facts)
+            and not facts & (WITH_CITY - question_facts)
         ]
         self.elsewhere = [[sentence] for sentence in ELSEWHERE]  # at most one sentence of each list
-        for fact in sorted(WITH_CITY - asked):
+        for fact in sorted(WITH_CITY - question_facts):
             self.elsewhere.append(
                 [
                     each
                     for each in SENTENCES_BY_FACT[fact]
-                    if FACTS[each] & (asked | WITH_CITY) == {fact}
+                    if FACTS[each] & (question_facts | WITH_CITY) == {fact}
                 ]
             )
 

@@ -58,7 +58,7 @@ def summary(report: dict[str, Any]) -> str:
     return " ".join(audit_report(report).sections[0].findings)
 
 
-def test_the_page_is_whole(report: dict[str, Any]) -> None:
+def test_page_has_all_sections(report: dict[str, Any]) -> None:
     made = audit_report(report)
     assert headings(made) == [
         "In short",
@@ -79,7 +79,7 @@ def test_the_page_is_whole(report: dict[str, Any]) -> None:
     assert "| known | " in to_markdown(made)
 
 
-def test_the_summary_says_what_the_answers_say(report: dict[str, Any]) -> None:
+def test_summary_matches_the_answers(report: dict[str, Any]) -> None:
     words = summary(report)
     tiles = {tile.name: tile.value for tile in audit_report(report).sections[0].tiles}
     right = [each["correct"] for each in report["answers"]]
@@ -94,7 +94,7 @@ def test_the_summary_says_what_the_answers_say(report: dict[str, Any]) -> None:
     assert "collapsed" not in words
 
 
-def test_collapse_is_called_so(report: dict[str, Any]) -> None:
+def test_summary_names_a_collapse(report: dict[str, Any]) -> None:
     natural = top_fraction(report["gold_histogram"])
     assert natural < 0.4
     assert "collapsed" in summary({**report, "top_three_share": 0.9})
@@ -120,7 +120,7 @@ def test_without_right_answers(report: dict[str, Any]) -> None:
     assert "Confident and wrong" not in terminal
 
 
-def test_the_extremes(report: dict[str, Any]) -> None:
+def test_report_of_extreme_values(report: dict[str, Any]) -> None:
     """All right, no threshold, no made-up names, nothing invented, one question only."""
     answers = [{**each, "correct": True, "gold": each["answer"]} for each in report["answers"][:1]]
     answers[0]["nearest"] = []
@@ -155,7 +155,7 @@ def test_some_right_answers_missing(report: dict[str, Any]) -> None:
     assert render_page(audit_report(changed))
 
 
-def test_surprises_are_in_order(report: dict[str, Any]) -> None:
+def test_surprises_are_sorted_by_confidence(report: dict[str, Any]) -> None:
     table = audit_report(report).sections[-1].blocks[0]
     assert isinstance(table, Table)
     assert table.title == "Confident and wrong"
@@ -169,7 +169,7 @@ def test_surprises_are_in_order(report: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_hostile_texts_are_inert(hostile: str, report: dict[str, Any]) -> None:
+def test_hostile_texts_are_escaped(hostile: str, report: dict[str, Any]) -> None:
     def poisoned(value: Any) -> Any:
         if isinstance(value, dict):
             return {
@@ -185,7 +185,7 @@ def test_hostile_texts_are_inert(hostile: str, report: dict[str, Any]) -> None:
     assert all(c.isprintable() or c == "\n" for c in terminal)
 
 
-def test_the_terminal(report: dict[str, Any]) -> None:
+def test_terminal_output(report: dict[str, Any]) -> None:
     text = printed(report)
     right = sum(each["correct"] for each in report["answers"])
     assert f"The model answered {right} of 500" in " ".join(text.split())
@@ -203,7 +203,7 @@ def test_the_terminal(report: dict[str, Any]) -> None:
     assert "[red]London[/red]" in printed(markup, width=200)
 
 
-def test_percent_does_not_round_to_none_or_all() -> None:
+def test_percent_does_not_round_to_0_or_100() -> None:
     assert [format_percent(each) for each in (0, 0.004, 0.872, 0.998, 1)] == [
         "0%",
         "0.4%",

@@ -17,8 +17,8 @@ from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 
 
 def answers_of(rows: list[tuple[float, bool]]) -> tuple[list[Answer], list[str]]:
-    said = [Answer("q", "Rome" if right else "Oslo", sure) for sure, right in rows]
-    return said, ["Rome"] * len(rows)
+    answers = [Answer("q", "Rome" if right else "Oslo", sure) for sure, right in rows]
+    return answers, ["Rome"] * len(rows)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_thresholds_by_hand(
         max_size=60,
     )
 )
-def test_thresholds_keep_their_word(rows: list[tuple[float, bool]]) -> None:
+def test_thresholds_have_the_promised_precision(rows: list[tuple[float, bool]]) -> None:
     known, guess = thresholds(*answers_of(rows))
     sure = [right for confidence, right in rows if known is not None and confidence >= known]
     assert sum(sure) >= 0.95 * len(sure)
@@ -79,7 +79,7 @@ CERTAIN = Certainty(
 )
 
 
-def test_certainty_there_and_back(tmp_path: Path) -> None:
+def test_certainty_is_saved_and_loaded(tmp_path: Path) -> None:
     for each in (CERTAIN, Certainty(None, 0.0, "", "")):
         each.save(tmp_path)
         assert Certainty.load(tmp_path) == each
@@ -89,12 +89,12 @@ def test_certainty_there_and_back(tmp_path: Path) -> None:
     assert CERTAIN.relations == [Relation("Where was ", " born?")]
 
 
-def test_thresholds_come_from_held_out_pairs_where_there_are_enough(made: Path) -> None:
+def test_thresholds_use_held_out_pairs_if_there_are_enough(made: Path) -> None:
     model, tokens, _ = load_data.load_knowledge(made / "learned")
     assert isinstance(model, Decoder)
     pairs = [(f"Where was {name} born?", "Rome") for name in "abcdefghijklmnopqrstuvwxyz"]
     for held, words in ((pairs[:22], "22 held-out"), (pairs[:5], "4 training pairs that it has")):
-        found = fit_certainty(
+        certainty = fit_certainty(
             model,
             KnowledgeTextEncoding(tokens),
             held_out=held,
@@ -102,6 +102,6 @@ def test_thresholds_come_from_held_out_pairs_where_there_are_enough(made: Path) 
             names=["b", "a", "b"],
             relations=[Relation("Where was ", " born?")],
         )
-        assert found.fitted_on.startswith(words)
-        assert found.names == ["a", "b"]
-        assert found.commonest == "Rome"
+        assert certainty.fitted_on.startswith(words)
+        assert certainty.names == ["a", "b"]
+        assert certainty.commonest == "Rome"

@@ -39,28 +39,30 @@ def probability(chooser: Chooser, name: str, **options: list[str]) -> dict[str, 
     return {each.text: each.probability for each in chooser.choose(BORN.ask(name), **options)}
 
 
-def test_places_are_told_by_their_words() -> None:
+def test_chooser_uses_the_words_around_a_string() -> None:
     chooser = Chooser(PAIRS, library(STRANGER), BORN)
-    found = probability(chooser, "Zed")
-    assert max(found, key=lambda text: found[text]) == "Ulm"  # never an answer before
-    assert found["Ulm"] > 3 * found["Quux"]
-    assert sum(found.values()) < 1  # the rest is for something else
+    probabilities = probability(chooser, "Zed")
+    assert (
+        max(probabilities, key=lambda text: probabilities[text]) == "Ulm"
+    )  # never an answer before
+    assert probabilities["Ulm"] > 3 * probabilities["Quux"]
+    assert sum(probabilities.values()) < 1  # the rest is for something else
 
 
-def test_what_was_an_answer_is_one_sooner() -> None:
+def test_frequent_answers_are_more_probable() -> None:
     """Two strings in the same words: the one that others were answered with wins."""
     both = ["Ann. Ann knew Rome and Quux well .", "Ben. Ben knew Quux and Rome well ."]
     chooser = Chooser(PAIRS, library(*both), BORN)
     for name in ("Ann", "Ben"):
-        found = probability(chooser, name)
-        assert found["Rome"] > found["Quux"]
+        probabilities = probability(chooser, name)
+        assert probabilities["Rome"] > probabilities["Quux"]
 
 
-def test_a_document_that_does_not_tell_is_guessed_at() -> None:
+def test_chooser_guesses_if_the_document_lacks_the_answer() -> None:
     """Its words stood beside one answer."""
-    told = [f"N{c}. N{c} is a Roman painter, light in Rome ." for c in "abcdefgh"]
+    documents_with_answer = [f"N{c}. N{c} is a Roman painter, light in Rome ." for c in "abcdefgh"]
     pairs = [*PAIRS, *((BORN.ask(f"N{c}"), "Rome") for c in "abcdefgh")]
-    chooser = Chooser(pairs, library(*told, "Max. he is a Roman painter ."), BORN)
+    chooser = Chooser(pairs, library(*documents_with_answer, "Max. he is a Roman painter ."), BORN)
     guesses = [each for each in chooser.choose(BORN.ask("Max")) if not each.in_document]
     assert 0 < len(guesses) <= GUESSES
     assert max(guesses, key=lambda each: each.probability).text == "Rome"
@@ -69,16 +71,16 @@ def test_a_document_that_does_not_tell_is_guessed_at() -> None:
     )
 
 
-def test_the_own_label_does_not_count() -> None:
+def test_a_pair_does_not_count_its_own_label() -> None:
     """Otherwise a label would give itself away: counts are those of all other pairs."""
     chooser = Chooser(PAIRS, library(), BORN)
     without = Chooser(PAIRS[1:], library(), BORN)
     question = PAIRS[0][0]
-    mine = dict(chooser.candidates(question, label="Rome"))
-    theirs = dict(without.candidates(question))
-    assert mine["Rome"] == theirs["Rome"]
-    assert mine["Oslo"] == pytest.approx(theirs["Oslo"])  # a guess
-    assert mine["Rome"] != dict(chooser.candidates(question))["Rome"]
+    with_label = dict(chooser.candidates(question, label="Rome"))
+    without_pair = dict(without.candidates(question))
+    assert with_label["Rome"] == without_pair["Rome"]
+    assert with_label["Oslo"] == pytest.approx(without_pair["Oslo"])  # a guess
+    assert with_label["Rome"] != dict(chooser.candidates(question))["Rome"]
     # an answer that only this pair has is no known answer, and lower case makes no run
     once = Chooser([(BORN.ask("Zed"), "light")], library(STRANGER), BORN)
     assert "light" in dict(once.candidates(BORN.ask("Zed")))
@@ -86,21 +88,21 @@ def test_the_own_label_does_not_count() -> None:
     assert words_without(["In Rome, Ann 7"], "Rome") == {"In", "Ann"}
 
 
-def test_scores_are_a_softmax_by_hand() -> None:
+def test_probabilities_match_a_softmax_by_hand() -> None:
     chooser = Chooser([], library(), BORN)
     chooser.columns, chooser.weights = {"x": 0, "y": 1, "z": 2}, torch.tensor([0.5, -1.0, 0.25])
-    asked = [
+    candidate_lists = [
         [("a", {"x": 1.0}), ("a", {"y": 1.0, "x": 2.0}), (OTHER, {"z": 1.0})],
         [("b", {"x": 1.0, "never": 1.0}), (OTHER, {})],
     ]
-    found = chooser._log_probabilities(*chooser._table(asked)).exp()
+    probabilities = chooser._log_probabilities(*chooser._table(candidate_lists)).exp()
     for row, scores in enumerate([[0.5, 0.0, 0.25], [0.5, 0.0, -math.inf]]):
         total = sum(math.exp(each) for each in scores)
         want = [math.exp(each) / total for each in scores]
-        assert found[row].tolist() == pytest.approx(want, abs=1e-5)
+        assert probabilities[row].tolist() == pytest.approx(want, abs=1e-5)
 
 
-def test_places_of_a_string_add_up() -> None:
+def test_occurrences_of_a_string_add_up() -> None:
     chooser = Chooser(PAIRS, library("Zed. Ulm and Quux , Ulm and Ulm ."), BORN)
     candidates = chooser.candidates(BORN.ask("Zed"))
     assert [text for text, _ in candidates].count("Ulm") == 3
@@ -109,11 +111,11 @@ def test_places_of_a_string_add_up() -> None:
     assert probability(chooser, "Zed")["Ulm"] == pytest.approx(sum(each))
 
 
-def test_a_string_is_seen_in_its_places() -> None:
+def test_all_occurrences_of_a_string() -> None:
     document = "Ann Lee. Ann Lee came from York, New York in 1950 ."
-    found = find_occurrences(document, ["York", "New York", "York"])
-    assert [text for text, _ in found] == ["York", "York", "New York"]
-    first, second, whole = (features.keys() for _, features in found)
+    occurrences = find_occurrences(document, ["York", "New York", "York"])
+    assert [text for text, _ in occurrences] == ["York", "York", "New York"]
+    first, second, whole = (features.keys() for _, features in occurrences)
     assert {"before from", "after ,", "between from | ,", "earlier NAME"} <= first
     assert "before New" in second
     assert {"words 2", "after in 0000", "before York ,", "ends ork"} <= whole
@@ -129,8 +131,10 @@ def test_readers_and_chooser_together() -> None:
     assert both is not None
     assert (alone.answer, both.answer, both.in_document) == ("Quux", "Ulm", True)
     assert both.confidence + sum(both.others.values()) == pytest.approx(1)
-    found = probability(chooser, "Zed", reader_answers=["Quux", "Ulm"])
-    ratio = math.sqrt((0.3 + SMOOTHING) / (0.6 + SMOOTHING) * found["Ulm"] / found["Quux"])
+    probabilities = probability(chooser, "Zed", reader_answers=["Quux", "Ulm"])
+    ratio = math.sqrt(
+        (0.3 + SMOOTHING) / (0.6 + SMOOTHING) * probabilities["Ulm"] / probabilities["Quux"]
+    )
     assert both.confidence / both.others["Quux"] == pytest.approx(ratio)
     readers = ballot.decide_with(chooser, 0.0)
     assert readers is not None
@@ -145,7 +149,7 @@ def test_each_relation_has_its_own_chooser() -> None:
     assert decide(ballots, pairs, library(STRANGER), [BORN, MADE]) == []  # nobody said anything
 
 
-def test_nothing_is_known() -> None:
+def test_chooser_without_pairs() -> None:
     ballot = Ballot(BORN.ask("Nobody"), {"Rome": 0.2}, set())
     (made,) = decide([ballot], PAIRS, library(), [BORN], chooser=0.5)
     assert (made.answer, made.in_document) == ("Rome", False)  # as the readers said

@@ -39,13 +39,13 @@ def text_of(row: TrainingRow, words: KnowledgeTextEncoding) -> str:
 
 def every_span(document: str) -> set[str]:
     """All that span corruption may make of a document: any cut, any span of one or more."""
-    found = set()
+    spans = set()
     for length in range(4, BLOCK * 7 // 8 + 1):
         cut = document[:length]
         for start in range(len(cut)):
             for end in range(start + 1, len(cut) + 1):
-                found.add(cut[:start] + MASK + cut[end:] + MASK + cut[start:end])
-    return found
+                spans.add(cut[:start] + MASK + cut[end:] + MASK + cut[start:end])
+    return spans
 
 
 def name_example(question: str, answer: str) -> tuple[str, str]:
@@ -71,7 +71,7 @@ def take_apart(text: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("document", ["abcd", "Ada Byron. Born in London .", "xyz", "q"])
-def test_spans_are_the_definitions(document: str) -> None:
+def test_spans_match_the_course(document: str) -> None:
     words, generator = encoding(document), random.Random(0)
     allowed = every_span(document)
     rows = [Span().rows(document, words, BLOCK, generator) for _ in range(300)]
@@ -97,14 +97,14 @@ def test_spans_of_all_lengths_and_a_quarter_on_average(context: int) -> None:
     shares = [size / length for length, sizes in masked.items() for size in sizes]
     assert sum(shares) / len(shares) == pytest.approx(0.25, abs=0.003)
     for length in (4, 5, 7, 112):  # each length for itself, the shortest too
-        found = masked[length]
-        assert sum(found) / len(found) == pytest.approx(length / 4, rel=0.12), length
-        assert len(set(found)) > (0 if length == 4 else 1)
+        lengths = masked[length]
+        assert sum(lengths) / len(lengths) == pytest.approx(length / 4, rel=0.12), length
+        assert len(set(lengths)) > (0 if length == 4 else 1)
     assert min(starts) == 0
     assert max(starts) > 100
 
 
-def test_finetuning_rows_are_the_courses() -> None:
+def test_finetuning_rows_match_the_course() -> None:
     words = encoding(*CORPUS, *(text for pair in PAIRS for text in pair))
     rows = QuestionSource(PAIRS).rows(words, BLOCK, random.Random(0))
     shown = [format_x_and_y(row, words.tokenizer, BLOCK) for row in rows]
@@ -115,7 +115,7 @@ def test_finetuning_rows_are_the_courses() -> None:
 
 
 @pytest.mark.parametrize("stage", ["pretraining", "finetuning"])
-def test_the_loss_is_the_courses(stage: str) -> None:
+def test_loss_matches_the_course(stage: str) -> None:
     """The mean over what is not pad, of rows padded to the context; ours are padded to the longest.
 
     The model here says the same after each character wherever it stands, so any target counts.
@@ -129,14 +129,14 @@ def test_the_loss_is_the_courses(stage: str) -> None:
     torch.manual_seed(0)
     table = torch.randn(tokens.vocabulary, tokens.vocabulary, dtype=torch.float64)
     batch = task.collate(range(3), 0)
-    ours = task.loss(lambda ids, _, at: table[ids][at], batch) / task.targets(batch)
+    loss = task.loss(lambda ids, _, at: table[ids][at], batch) / task.targets(batch)
     if stage == "finetuning":
         pairs = [name_example(*pair) for pair in PAIRS]
     else:
         pairs = [corrupted_example(text_of(row, words)) for row in task.rows(0)]
     x, y = (torch.tensor([tokens.encode(pair[side]) for pair in pairs]) for side in (0, 1))
-    theirs = F.cross_entropy(table[x].flatten(0, 1), y.flatten(), ignore_index=tokens.pad)
-    assert float(ours) == pytest.approx(float(theirs), rel=1e-6)
+    course_loss = F.cross_entropy(table[x].flatten(0, 1), y.flatten(), ignore_index=tokens.pad)
+    assert float(loss) == pytest.approx(float(course_loss), rel=1e-6)
 
 
 # The command that shows them
@@ -155,9 +155,9 @@ def test_examples_of_pretraining(course_files: Path, capsys: pytest.CaptureFixtu
     code, out, err = run("knowledge examples --corpus wiki.txt --seed 5", capsys)
     assert code == 0, err
     assert out.startswith(f"data has {len(text)} characters, {len(set(text)) + 2} unique.\n")
-    found = printed(out)
-    assert len(found) == len(CORPUS)
-    for document, (x, y) in zip(CORPUS, found, strict=True):
+    printed_rows = printed(out)
+    assert len(printed_rows) == len(CORPUS)
+    for document, (x, y) in zip(CORPUS, printed_rows, strict=True):
         assert len(x) == len(y) == BLOCK - 1
         assert y == x[1:] + PAD
         piece, masked = take_apart(x[0] + y)
@@ -196,15 +196,15 @@ def test_examples_of_finetuning(course_files: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.usefixtures("course_files")
 def test_examples_of_other_tokens() -> None:
-    line, found = example_rows("wiki.txt", preset="small", objective="lm+entities", count=4)
+    line, rows = example_rows("wiki.txt", preset="small", objective="lm+entities", count=4)
     assert line.endswith("token ids.")
-    (x, y), (frame, said) = found[:2]
+    (x, y), (frame, target) = rows[:2]
     assert x.replace("|", "") == f" {CORPUS[0]}"
     assert y.endswith("|<end>")
     assert x.split("|")[1:] == y.split("|")[:-1]
     assert "Byron" in frame.replace("|", "")
-    assert said.replace("|", "").strip(PAD) in ("⁇ London⁇", "⁇ Who⁇")  # capitalized runs
-    assert len(frame.split("|")) == len(said.split("|"))
+    assert target.replace("|", "").strip(PAD) in ("⁇ London⁇", "⁇ Who⁇")  # capitalized runs
+    assert len(frame.split("|")) == len(target.split("|"))
 
 
 @pytest.mark.usefixtures("course_files")
@@ -230,7 +230,7 @@ def test_mistakes_in_examples(
 # The preset
 
 
-def test_the_presets_numbers() -> None:
+def test_numbers_of_the_preset() -> None:
     course = PRESETS["course"]
     assert (course.tokenizer, course.objective, course.mixed) == ("characters", "span", False)
     assert (course.pretraining_epochs, course.finetuning_epochs, course.scratch_epochs) == (
@@ -259,7 +259,7 @@ def test_the_presets_numbers() -> None:
 # The course's own files
 
 
-def test_the_courses_numbers(course_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_of_the_course(course_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     documents = read_corpus(course_data / "wiki.txt")
     tokens = load_data.make_tokenizer("characters", documents)
     assert data_line(documents, tokens) == "data has 418352 characters, 256 unique."
@@ -273,19 +273,19 @@ def test_the_courses_numbers(course_data: Path, capsys: pytest.CaptureFixture[st
     assert out.startswith("data has 418352 characters, 256 unique.\n")
     pairs = read_pairs(course_data / "birth_places_train.tsv")
     assert printed(out) == [name_example(*pair) for pair in pairs[:5]]
-    said, score = scoring.baseline(
+    answer, score = scoring.baseline(
         course_data / "birth_places_train.tsv", course_data / "birth_dev.tsv"
     )
-    assert (said, score.right, len(score.questions)) == ("London", 25, 500)
+    assert (answer, score.right, len(score.questions)) == ("London", 25, 500)
 
 
-def test_the_courses_corpus_in_rows(course_data: Path) -> None:
+def test_rows_of_the_course_corpus(course_data: Path) -> None:
     """Every person of the corpus, corrupted once: whole pieces, and a quarter of them masked."""
     documents = read_corpus(course_data / "wiki.txt")
-    _, found = example_rows(course_data / "wiki.txt", count=len(documents), seed=2)
-    assert len(found) == len(documents) == 2937
+    _, rows = example_rows(course_data / "wiki.txt", count=len(documents), seed=2)
+    assert len(rows) == len(documents) == 2937
     shares, lengths = [], set()
-    for document, (x, y) in zip(documents, found, strict=True):
+    for document, (x, y) in zip(documents, rows, strict=True):
         assert len(x) == len(y) == BLOCK - 1
         assert y == x[1:] + PAD
         piece, masked = take_apart(x)

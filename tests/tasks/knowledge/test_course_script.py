@@ -36,7 +36,7 @@ def course(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str
     return run(arguments, capsys, script().main)
 
 
-def test_help_reads_neither_torch_nor_attnlab() -> None:
+def test_help_imports_neither_torch_nor_attnlab() -> None:
     program = (
         "import runpy, sys\n"
         "sys.argv = ['run.py', '--help']\n"
@@ -103,7 +103,9 @@ def test_evaluate(
     assert code == 0, err
     lines = (course_files / "said.txt").read_text().split("\n")
     assert lines[-1] == ""
-    right = sum(said == answer for said, (_, answer) in zip(lines[:-1], PAIRS, strict=True))
+    right = sum(
+        prediction == answer for prediction, (_, answer) in zip(lines[:-1], PAIRS, strict=True)
+    )
     assert out == (
         f"{first_lines()}Correct: {right}.0 out of 3.0: {100 * right / 3:.1f}%\n"
         'Baseline, always "London": Correct: 2.0 out of 3.0: 66.7%\n'
@@ -154,7 +156,7 @@ def test_evaluate(
         ),
     ],
 )
-def test_what_does_not_fit_the_run(
+def test_arguments_that_contradict_the_run(
     arguments: str,
     problem: str,
     trained: tuple[Path, list[str]],
@@ -195,20 +197,20 @@ def test_other_variants_from_scratch(
 def test_scratch_takes_75_epochs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[Settings] = []
+    settings_used: list[Settings] = []
 
     def train(_task: Any, _model: Any, settings: Settings, *_: Any, **__: Any) -> dict[str, float]:
-        asked.append(settings)
+        settings_used.append(settings)
         raise ValueError("enough")
 
     monkeypatch.setattr(recipe, "train", train)
     code, _, err = course(
         "finetune vanilla wiki.txt --writing_params_path s --finetune_corpus_path train.tsv", capsys
     )
-    assert (code, asked[0].steps, asked[0].batch_size) == (2, 75, 256)
+    assert (code, settings_used[0].steps, settings_used[0].batch_size) == (2, 75, 256)
     assert err.endswith("run.py: error: enough\n")
     code, _, _ = course("pretrain vanilla wiki.txt --writing_params_path s", capsys)
-    assert (code, asked[1].steps, asked[1].learning_rate) == (2, 650, 6e-3)
+    assert (code, settings_used[1].steps, settings_used[1].learning_rate) == (2, 650, 6e-3)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,7 @@ def test_scratch_takes_75_epochs(
         ("pretrain vanilla wiki.txt --writing_params_path x --epochs -1", ["epochs is -1"]),
     ],
 )
-def test_mistakes_are_one_line(
+def test_errors_are_one_line(
     arguments: str, words: list[str], course_files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path: path.read_text() for path in course_files.iterdir()}

@@ -89,12 +89,12 @@ def test_questions_without_answers(file: Any) -> None:
         (b"Who?\tMe\n" + b"x" * (MAX_LINE + 1), "line 2 has 20,001 characters"),
     ],
 )
-def test_broken_questions_are_named_by_line(content: bytes, problem: str, file: Any) -> None:
+def test_errors_in_questions_name_the_line(content: bytes, problem: str, file: Any) -> None:
     with pytest.raises(ValueError, match=rf"given: {problem}"):
         read_questions(file(content))
 
 
-def test_broken_corpora(file: Any, tmp_path: Path) -> None:
+def test_errors_in_corpora(file: Any, tmp_path: Path) -> None:
     for content, problem in (
         (b"", "has no documents"),
         (b"\n  \r\n", "has no documents"),
@@ -117,7 +117,7 @@ def test_broken_corpora(file: Any, tmp_path: Path) -> None:
     st.sampled_from(["\n", "\r\n", "\n\n", "\n \n"]),
     st.booleans(),
 )
-def test_what_is_written_is_read(pairs: list[tuple[str, str]], ending: str, mark: bool) -> None:
+def test_written_pairs_are_read_back(pairs: list[tuple[str, str]], ending: str, mark: bool) -> None:
     text = "".join(f"{question}\t{answer}{ending}" for question, answer in pairs)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pairs.tsv"
@@ -199,13 +199,13 @@ def test_titles_in_questions() -> None:
 
 
 @given(NAMES, st.text(max_size=12), st.text(max_size=12))
-def test_a_wording_finds_the_name_that_it_asks_about(name: str, before: str, after: str) -> None:
+def test_a_relation_finds_the_name_in_a_question(name: str, before: str, after: str) -> None:
     relation = Relation(before, after)
     assert relation.name_in(relation.ask(name)) == name
     assert name_in(relation.ask(name), [relation]) == (name, relation)
 
 
-def test_wordings_that_do_not_fit() -> None:
+def test_relations_that_do_not_match() -> None:
     born = Relation("Where was ", " born?")
     assert str(born) == "Where was ... born?"
     for question in ("Where was born?", "Where was  born?", "When was Ada born?", "Where was Ada?"):
@@ -222,38 +222,38 @@ def test_wordings_that_do_not_fit() -> None:
     st.sets(st.sampled_from(list(QUESTIONS)), min_size=1),
     st.integers(0, 5),
 )
-def test_several_wordings_at_once(attributes: set[str], seed: int) -> None:
+def test_several_relations(attributes: set[str], seed: int) -> None:
     world = make_world(WorldConfig(people=20, seed=seed, attributes=tuple(sorted(attributes))))
     library = Library(world.corpus)
-    found = relations_in([question for question, _ in world.train], library)
+    relations = relations_in([question for question, _ in world.train], library)
     expected = {Relation(*QUESTIONS[each].split("{name}")) for each in attributes}
-    assert set(found) == expected
+    assert set(relations) == expected
     for person in world.people:
         assert library.by_title[person.name]
-        for relation in found:
-            assert name_in(relation.ask(person.name), found) == (person.name, relation)
+        for relation in relations:
+            assert name_in(relation.ask(person.name), relations) == (person.name, relation)
 
 
-def test_the_commonest_wording_comes_first_and_rare_ones_are_names() -> None:
+def test_frequent_relations_come_first_and_rare_ones_are_ignored() -> None:
     library = Library([*(f"P{i} Lee. He ." for i in range(300)), "Ann Lee. She ."])
     questions = [f"Where was P{i} Lee born?" for i in range(200)]
     questions += [f"Who was P{i} Lee?" for i in range(100)]
     odd = "Where was Ann Lee Smith born?"  # Ann Lee has a document, Ann Lee Smith has not
-    found = relations_in([*questions, odd], library)
-    assert found == [Relation("Where was ", " born?"), Relation("Who was ", "?")]
-    assert name_in(odd, found) == ("Ann Lee Smith", found[0])
+    relations = relations_in([*questions, odd], library)
+    assert relations == [Relation("Where was ", " born?"), Relation("Who was ", "?")]
+    assert name_in(odd, relations) == ("Ann Lee Smith", relations[0])
     few = relations_in([*questions[:20], odd], library)
     assert few == [Relation("Where was ", " born?"), Relation("Where was ", " Smith born?")]
 
 
-def test_a_title_inside_another_word_is_not_taken_for_it() -> None:
+def test_a_title_inside_another_word_does_not_match() -> None:
     library = Library(["Ann. She .", "Was. It ."])
     assert relations_in(["Where is Annabel's Ann today?"], library) == [
         Relation("Where is Annabel's ", " today?")
     ]
 
 
-def test_wordings_without_documents() -> None:
+def test_relations_without_documents() -> None:
     empty = Library([])
     born = Relation("Where was ", " born?")
     assert relations_in(["Where was Ada born?", "Where was Bo Li born?"], empty) == [born]
@@ -266,15 +266,15 @@ def test_wordings_without_documents() -> None:
 
 
 @given(st.lists(NAMES, min_size=2, max_size=6, unique=True))
-def test_wordings_without_documents_end_at_words(names: list[str]) -> None:
+def test_relations_without_documents_end_at_whole_words(names: list[str]) -> None:
     questions = [f"Where was {name} born?" for name in names]
     for relation in relations_in(questions, Library([])):
         assert relation.before.startswith("Where was ")
         assert relation.after.endswith(" born?")
         for question, name in zip(questions, names, strict=True):
-            found = relation.name_in(question)
+            extracted = relation.name_in(question)
             # a whole word that all names share cannot be told from the wording
-            assert found is None or set(found.split()) <= set(name.split())
+            assert extracted is None or set(extracted.split()) <= set(name.split())
 
 
 # Keeping back
@@ -296,7 +296,7 @@ def test_held_out_pairs(pairs: list[tuple[str, str]], share: float, seed: int) -
     assert set(held) <= set(hold_out([*pairs, ("More?", "Yes")], share, seed)[1])
 
 
-def test_the_share_that_is_held_out() -> None:
+def test_held_out_fraction() -> None:
     pairs = [(f"Where was {i} born?", "Rome") for i in range(4000)]
     for share in (0.05, 0.1, 0.5):
         held = hold_out(pairs, share, 1)[1]
@@ -307,7 +307,7 @@ def test_the_share_that_is_held_out() -> None:
             hold_out(pairs, wrong, 0)
 
 
-def test_the_usual_share() -> None:
+def test_default_held_out_fraction() -> None:
     assert [default_held_out_fraction(pairs) for pairs in (0, 1, 9)] == [
         0,
         0,
@@ -319,14 +319,14 @@ def test_the_usual_share() -> None:
     assert default_held_out_fraction(2000) == 0.05
 
 
-def test_the_commonest_answer() -> None:
+def test_most_common_answer() -> None:
     pairs = [("a", "Rome"), ("b", "Paris"), ("c", "Rome"), ("d", "London")]
     assert most_common_answer(pairs) == "Rome"
     assert most_common_answer([("a", "Rome"), ("b", "Paris")]) == "Paris"  # equals: by alphabet
 
 
 @given(st.lists(NAMES, max_size=3), st.lists(NAMES, max_size=3))
-def test_digests_tell_texts_apart(one: list[str], other: list[str]) -> None:
+def test_digests_differ_for_different_texts(one: list[str], other: list[str]) -> None:
     assert (digest(one) == digest(other)) == (one == other)
     assert digest(one, other) == digest(list(one), list(other))
     assert digest(["a"], ["b"]) != digest(["a", "b"])
@@ -350,7 +350,7 @@ def inside(part: list[int], whole: list[int]) -> bool:
 
 @given(NAMES)
 @pytest.mark.parametrize("kind", list(WORDINGS))
-def test_a_name_has_the_same_ids_wherever_it_stands(kind: str, name: str) -> None:
+def test_a_name_has_the_same_ids_everywhere(kind: str, name: str) -> None:
     encoding = WORDINGS[kind]
     ids = encoding.encode(name)
     assert encoding.encode(f"{name}. {name} was born in {name}, far away .")[: len(ids)] == ids
@@ -362,7 +362,7 @@ def test_a_name_has_the_same_ids_wherever_it_stands(kind: str, name: str) -> Non
 
 @given(st.text(st.characters(codec="utf-8"), max_size=40))
 @pytest.mark.parametrize("kind", ["bpe", "bytes"])
-def test_there_and_back_up_to_spaces(kind: str, text: str) -> None:
+def test_decoding_restores_the_text_up_to_spaces(kind: str, text: str) -> None:
     encoding = WORDINGS[kind]
     assert encoding.decode(encoding.encode(text)) == " ".join(text.split())
     assert encoding.encode(" ".join(text.split())) == encoding.encode(text)
@@ -377,7 +377,7 @@ def test_characters_are_kept_as_they_are(text: str) -> None:
     encoding.check_characters(text, "this")
 
 
-def test_unseen_characters_are_refused() -> None:
+def test_unknown_characters_raise_an_error() -> None:
     encoding = KnowledgeTextEncoding(Characters.train(["abc ?"]))
     encoding.check_characters("a cab?", "this")
     with pytest.raises(ValueError, match=r"^question 3 has characters .* never saw: 'd', 'é'$"):
@@ -400,16 +400,16 @@ def test_rows_by_hand() -> None:
 # The course's files
 
 
-def test_the_courses_files(course_data: Path) -> None:
+def test_files_of_the_course(course_data: Path) -> None:
     library = Library(read_corpus(course_data / "wiki.txt"))
     pairs = read_pairs(course_data / "birth_places_train.tsv")
-    asked = [question for question, _ in pairs]
+    questions = [question for question, _ in pairs]
     born = Relation("Where was ", " born?")
-    assert relations_in(asked, library) == [born]
-    assert relations_in(asked, Library([])) == [born]
+    assert relations_in(questions, library) == [born]
+    assert relations_in(questions, Library([])) == [born]
     for name in ("birth_dev.tsv", "birth_test_inputs.tsv"):
-        asked += [question for question, _ in read_questions(course_data / name)]
-    names = [born.name_in(question) for question in asked]
+        questions += [question for question, _ in read_questions(course_data / name)]
+    names = [born.name_in(question) for question in questions]
     assert len(names) == 2937
     assert sum(name not in library.by_title for name in names) <= 2
     answers = [answer for _, answer in read_questions(course_data / "birth_test_inputs.tsv")]

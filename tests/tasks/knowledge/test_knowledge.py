@@ -25,7 +25,7 @@ from tests.support.command_line import run
 from tests.support.knowledge_runs import PRETRAIN, everything, same_weights
 
 
-def test_the_runs_explain_themselves(made: Path) -> None:
+def test_run_folders_contain_the_settings(made: Path) -> None:
     before, after = (Run(made / name).config() for name in ("pretrained", "finetuned"))
     assert before["task"]["stage"] == "pretrain"
     assert before["task"]["corpus"] == after["task"]["corpus"] == "world/corpus.txt"
@@ -48,29 +48,31 @@ def test_the_runs_explain_themselves(made: Path) -> None:
 
 
 def test_more_epochs_keep_the_warmup(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = f"{PRETRAIN.replace('--steps 6', '')} --batch-size 2 --out longer"
-    found = []
+    command = f"{PRETRAIN.replace('--steps 6', '')} --batch-size 2 --out longer"
+    warmups = []
     for options in ("--epochs 1", "--epochs 2 --resume"):
-        code, _, err = run(f"{told} {options}", capsys)
+        code, _, err = run(f"{command} {options}", capsys)
         assert code == 0, err
-        found.append(Run(here / "longer").config()["training"])
-    assert found[0]["steps"] < found[1]["steps"] == len(Run(here / "longer").metrics())
-    assert found[0]["warmup_steps"] == found[1]["warmup_steps"] == max(1, found[0]["steps"] // 5)
+        warmups.append(Run(here / "longer").config()["training"])
+    assert warmups[0]["steps"] < warmups[1]["steps"] == len(Run(here / "longer").metrics())
+    assert (
+        warmups[0]["warmup_steps"] == warmups[1]["warmup_steps"] == max(1, warmups[0]["steps"] // 5)
+    )
 
 
 def test_evaluate(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = "knowledge evaluate finetuned --pairs world/dev.tsv"
-    code, out, err = run(f"{told} --predictions said/dev.txt", capsys)
+    command = "knowledge evaluate finetuned --pairs world/dev.tsv"
+    code, out, err = run(f"{command} --predictions said/dev.txt", capsys)
     assert code == 0, err
-    said = (here / "said" / "dev.txt").read_text().split("\n")
-    assert len(said) == 13
-    assert said[-1] == ""
+    written_answers = (here / "said" / "dev.txt").read_text().split("\n")
+    assert len(written_answers) == 13
+    assert written_answers[-1] == ""
     pairs = read_pairs("world/dev.tsv")
     score = scoring.evaluate("finetuned", "world/dev.tsv")
-    assert said[:-1] == [" ".join(each.split()) for each in score.predictions]
+    assert written_answers[:-1] == [" ".join(each.split()) for each in score.predictions]
     right = sum(a == b for a, (_, b) in zip(score.predictions, pairs, strict=True))
     assert out == f"Correct: {right:.1f} out of 12.0: {100 * right / 12:.1f}%\n"
-    code, out, err = run(f"{told} --json", capsys)
+    code, out, err = run(f"{command} --json", capsys)
     assert code == 0, err
     assert json.loads(out) == {
         "run": "finetuned",
@@ -79,31 +81,31 @@ def test_evaluate(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "accuracy": right / 12,
     }
     before = everything(here)
-    code, out, err = run(f"{told} --predictions said/dev.txt", capsys)
+    code, out, err = run(f"{command} --predictions said/dev.txt", capsys)
     assert (code, out) == (2, "")
     assert err == "attnlab: said/dev.txt: exists already; give --overwrite or another name\n"
     assert everything(here) == before
-    assert run(f"{told} --predictions said/dev.txt --overwrite", capsys)[0] == 0
+    assert run(f"{command} --predictions said/dev.txt --overwrite", capsys)[0] == 0
     assert everything(here) == before
 
 
 def test_questions_without_answers_cannot_be_scored(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = [question for question, _ in read_pairs("world/dev.tsv")]
-    (here / "asked.tsv").write_text("\n".join(asked))
-    told = "knowledge evaluate finetuned --pairs asked.tsv"
-    code, out, err = run(f"{told} --predictions said.txt", capsys)
+    questions = [question for question, _ in read_pairs("world/dev.tsv")]
+    (here / "asked.tsv").write_text("\n".join(questions))
+    command = "knowledge evaluate finetuned --pairs asked.tsv"
+    code, out, err = run(f"{command} --predictions said.txt", capsys)
     assert (code, out) == (0, "")
     assert err == (
         "12 questions without answers: nothing can be scored; predictions are in said.txt\n"
     )
-    said = (here / "said.txt").read_text()
-    assert said.count("\n") == 12
-    code, out, err = run(told, capsys)
-    assert out.split() == said.split()
+    written_answers = (here / "said.txt").read_text()
+    assert written_answers.count("\n") == 12
+    code, out, err = run(command, capsys)
+    assert out.split() == written_answers.split()
     assert "nothing can be scored" in err
-    assert json.loads(run(f"{told} --json", capsys)[1]) == {"run": "finetuned", "questions": 12}
+    assert json.loads(run(f"{command} --json", capsys)[1]) == {"run": "finetuned", "questions": 12}
     report = audit("finetuned", "asked.tsv", samples=2, made_up=2)
     assert report["accuracy"] is None
     assert report["origins"] == report["reliability"] == []
@@ -112,30 +114,30 @@ def test_questions_without_answers_cannot_be_scored(
 
 def test_ask(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     questions = [question for question, _ in read_pairs("world/dev.tsv")][:2]
-    asked = "knowledge ask finetuned " + " ".join(map(shlex.quote, questions))
-    code, out, err = run(f"{asked} --json", capsys)
+    command = "knowledge ask finetuned " + " ".join(map(shlex.quote, questions))
+    code, out, err = run(f"{command} --json", capsys)
     assert code == 0, err
-    found = json.loads(out)
+    rows = json.loads(out)
     model, tokens, _ = load_data.load_knowledge("finetuned")
     certainty = Certainty.load(here / "finetuned")
     plain = answer_greedily(model, KnowledgeTextEncoding(tokens), questions)
-    for row, question, text in zip(found, questions, plain, strict=True):
+    for row, question, text in zip(rows, questions, plain, strict=True):
         assert row["question"] == question
         assert row["answer"] == text
         assert row["verdict"] == certainty.verdict(row["confidence"])
         assert 0 <= row["confidence"] <= 1
         assert 0 <= row["runner_up_confidence"] <= 1
         assert row["runner_up"] != row["answer"]
-    code, out, err = run(asked, capsys)
+    code, out, err = run(command, capsys)
     assert code == 0, err
-    for question, row in zip(questions, found, strict=True):
+    for question, row in zip(questions, rows, strict=True):
         assert f"{question} {row['answer']} ({row['verdict']}, " in out
 
 
 def test_confidence_is_the_probability_of_the_answer(made: Path) -> None:
     model, tokens, _ = load_data.load_knowledge(made / "learned")
     encoding, question = KnowledgeTextEncoding(tokens), "Where was Ada born?"
-    (said,) = answer_with_confidence(model, encoding, [question])
+    (answer,) = answer_with_confidence(model, encoding, [question])
     ids = encoding.encode_question(question)
     logs = 0.0
     for _ in range(NEW_TOKENS):
@@ -146,15 +148,15 @@ def test_confidence_is_the_probability_of_the_answer(made: Path) -> None:
         if ids[-1] == encoding.mask:
             break
     answered = ids[len(encoding.encode_question(question)) :]
-    assert encoding.decode([each for each in answered if each != encoding.mask]) == said.text
-    assert said.confidence == pytest.approx(torch.tensor(logs).exp().item(), rel=1e-3)
-    assert said.margin == said.confidence - said.other_confidence
+    assert encoding.decode([each for each in answered if each != encoding.mask]) == answer.text
+    assert answer.confidence == pytest.approx(torch.tensor(logs).exp().item(), rel=1e-3)
+    assert answer.margin == answer.confidence - answer.other_confidence
 
 
 def test_audit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = "--samples 2 --invented-names 5 --groups 2"
-    told = f"knowledge audit finetuned --pairs world/dev.tsv {small}"
-    code, out, err = run(told, capsys)
+    command = f"knowledge audit finetuned --pairs world/dev.tsv {small}"
+    code, out, err = run(command, capsys)
     assert code == 0, err
     assert out.endswith("finetuned/audit.json\nfinetuned/audit.html\n")
     report = json.loads((here / "finetuned" / "audit.json").read_text())
@@ -173,7 +175,7 @@ def test_audit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report["accuracy"] == right / 12
     assert right == scoring.evaluate("finetuned", "world/dev.tsv").right
     assert "<!doctype html>" in (here / "finetuned" / "audit.html").read_text().lower()
-    code, out, err = run(f"{told} --json a/b.json --html a/b.html", capsys)
+    code, out, err = run(f"{command} --json a/b.json --html a/b.html", capsys)
     assert code == 0, err
     again = json.loads((here / "a" / "b.json").read_text())
     assert again == report
@@ -211,7 +213,7 @@ def test_evaluate_explains_a_run_without_questions(capsys: pytest.CaptureFixture
     assert "never" not in err
 
 
-def test_audit_where_names_are_unknown_or_do_not_fit(here: Path) -> None:
+def test_audit_with_unknown_or_long_names(here: Path) -> None:
     """One question teaches no wording; and made-up names may be too long for the model."""
     (here / "one.tsv").write_text("Who?\tRome\n")
     shared: dict[str, Any] = {
@@ -251,7 +253,7 @@ def test_a_model_that_reads_less_than_its_context_answers_long_questions() -> No
         answer_greedily(model, KnowledgeTextEncoding(tokens), ["a" * 126])
 
 
-def test_python_does_what_the_command_line_does(here: Path) -> None:
+def test_python_matches_the_command_line(here: Path) -> None:
     sizes = {"width": 16, "layers": 1, "heads": 2}
     metrics = recipe.pretrain(
         "world/corpus.txt",
@@ -277,8 +279,8 @@ def test_python_does_what_the_command_line_does(here: Path) -> None:
     one, other = (scoring.evaluate(name, "world/dev.tsv") for name in ("tuned", "finetuned"))
     assert one == other
     assert one.accuracy == (one.right or 0) / 12
-    said, score = scoring.baseline("world/train.tsv", "world/dev.tsv")
-    assert score.predictions == [said] * 12
+    answer, score = scoring.baseline("world/train.tsv", "world/dev.tsv")
+    assert score.predictions == [answer] * 12
 
 
 def test_baseline(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -295,12 +297,12 @@ def test_baseline(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert " out of 300.0: " in out
 
 
-def test_the_courses_baseline(course_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_baseline_of_the_course(course_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, measured = course_data / "birth_places_train.tsv", course_data / "birth_dev.tsv"
     code, out, err = run(
         f"knowledge baseline --pairs {pairs} --evaluation-pairs {measured}", capsys
     )
     assert code == 0, err
     assert out == 'Always "London". Correct: 25.0 out of 500.0: 5.0%\n'
-    said, score = scoring.baseline(pairs, measured)
-    assert (said, score.right, len(score.questions)) == ("London", 25, 500)
+    answer, score = scoring.baseline(pairs, measured)
+    assert (answer, score.right, len(score.questions)) == ("London", 25, 500)

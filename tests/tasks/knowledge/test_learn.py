@@ -34,11 +34,11 @@ def test_learn(made: Path) -> None:
     assert config["stage"] == "remember"
     assert Run(made / "learned" / "readers" / "1").config()["task"]["stage"] == "reader"
     world = make_world(WorldConfig(people=24))
-    asked = {f"Where was {person.name} born?" for person in world.people}
+    all_questions = {f"Where was {person.name} born?" for person in world.people}
     rows = self_made(made / "learned")
-    found = {row["question"] for row in rows}
-    assert found <= asked
-    assert len(found) == len(rows) == config["self_made"]
+    answered_questions = {row["question"] for row in rows}
+    assert answered_questions <= all_questions
+    assert len(answered_questions) == len(rows) == config["self_made"]
     for row in rows:
         assert 0 < row["confidence"] <= 1
         name = row["question"].removeprefix("Where was ").removesuffix(" born?")
@@ -49,7 +49,7 @@ def test_learn(made: Path) -> None:
     assert len(score.predictions) == 12
 
 
-def test_learn_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_learn_resumes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = everything(here)
     code, out, err = run(f"{LEARN} --out learned", capsys)
     assert (code, out) == (2, "")
@@ -93,7 +93,7 @@ def test_learn_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "accuracy" in out
 
 
-def test_learn_anew(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_learn_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(f"{LEARN} --seed 5 --readers 2 --out learned --overwrite", capsys)
     assert code == 0, err
     config = Run("learned").config()
@@ -104,7 +104,7 @@ def test_learn_anew(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not same_weights(here / "learned/readers/1", here / "learned/readers/2")
 
 
-def test_a_chooser_answers_what_the_reader_cannot(
+def test_a_chooser_answers_questions_that_the_reader_cannot(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """After one pass the reader says nothing of use; twelve labels are enough for the chooser."""
@@ -120,7 +120,7 @@ def test_a_chooser_answers_what_the_reader_cannot(
     assert len(rows) == len(gold) == 12
 
 
-def test_learn_settings_that_are_refused() -> None:
+def test_invalid_learn_settings() -> None:
     for wrong, words in (
         ({"readers": 0}, "readers is 0"),
         ({"reader_epochs": 0}, "reader_epochs is 0"),
@@ -139,7 +139,7 @@ def test_learn_settings_that_are_refused() -> None:
             LearnSettings(**wrong)
 
 
-def test_learn_leaves_out_titles_that_are_too_long(here: Path) -> None:
+def test_learn_skips_titles_that_are_too_long(here: Path) -> None:
     """A document without a full stop is all title; to ask about it takes more than fits."""
     odd = here / "odd.txt"
     odd.write_text((here / "world/corpus.txt").read_text() + "on and " * 900 + "on\n")
@@ -159,14 +159,14 @@ def test_learn_leaves_out_titles_that_are_too_long(here: Path) -> None:
 # Resuming, and other ways to begin
 
 
-def test_finetuning_goes_on(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = "knowledge finetune pretrained --pairs world/train.tsv --schedule constant"
-    assert run(f"{told} --steps 5 --out whole", capsys)[0] == 0
-    assert run(f"{told} --steps 3 --out half", capsys)[0] == 0
-    code, _, err = run(f"{told} --steps 5 --out half --resume", capsys)
+def test_finetuning_resumes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = "knowledge finetune pretrained --pairs world/train.tsv --schedule constant"
+    assert run(f"{command} --steps 5 --out whole", capsys)[0] == 0
+    assert run(f"{command} --steps 3 --out half", capsys)[0] == 0
+    code, _, err = run(f"{command} --steps 5 --out half --resume", capsys)
     assert code == 0, err
     assert same_weights(here / "whole", here / "half")
-    code, _, err = run(f"{told} --steps 9 --out half --resume --held-out 0.5", capsys)
+    code, _, err = run(f"{command} --steps 9 --out half --resume --held-out 0.5", capsys)
     assert code == 2
     assert "resume with the same settings" in err
 
@@ -185,22 +185,24 @@ def test_from_scratch_with_held_out_pairs(capsys: pytest.CaptureFixture[str]) ->
     assert config["objective"] is None
 
 
-def test_documents_are_learned_on_meanwhile(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mixed_finetuning_trains_on_documents(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """From the file that the run learned, or the embedded world's, without naming it again."""
     task = Run("finetuned").config()["task"]
     assert task["objective"] == Run("pretrained").config()["task"]["objective"]
-    told = "knowledge finetune pretrained --pairs world/train.tsv --steps 1"
-    assert run(f"{told} --no-mixed --out plain", capsys)[0] == 0
+    command = "knowledge finetune pretrained --pairs world/train.tsv --steps 1"
+    assert run(f"{command} --no-mixed --out plain", capsys)[0] == 0
     assert Run("plain").config()["task"]["objective"] is None
-    assert run(f"{told} --objective lm --out lm", capsys)[0] == 0
+    assert run(f"{command} --objective lm --out lm", capsys)[0] == 0
     assert Run("lm").config()["task"]["objective"] == "lm"
     config = json.loads((here / "pretrained/config.json").read_text())
     config["task"]["corpus"] = data.WORLD
     (here / "pretrained/config.json").write_text(json.dumps(config))
-    code, _, err = run(f"{told} --out embedded", capsys)
+    code, _, err = run(f"{command} --out embedded", capsys)
     assert code == 0, err
     assert "600 documents" in err
     config["task"]["corpus"] = ""  # it never saw a document
     (here / "pretrained/config.json").write_text(json.dumps(config))
-    assert run(f"{told} --out none", capsys)[0] == 0
+    assert run(f"{command} --out none", capsys)[0] == 0
     assert Run("none").config()["task"]["objective"] is None

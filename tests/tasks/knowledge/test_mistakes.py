@@ -137,7 +137,7 @@ def mistaken(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("arguments", "words"), MISTAKES, ids=[each[:60] for each, _ in MISTAKES])
-def test_mistakes_are_one_line_and_leave_nothing(
+def test_errors_are_one_line_and_write_nothing(
     arguments: str,
     words: list[str],
     mistaken: Path,
@@ -172,7 +172,7 @@ def test_mistakes_are_one_line_and_leave_nothing(
         b"\xff\xfe",
     ],
 )
-def test_a_broken_certainty_is_one_line(
+def test_damaged_thresholds_are_a_one_line_error(
     content: str | bytes, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = here / "finetuned" / KNOWN

@@ -16,10 +16,12 @@ words = st.text("abcdé ñß", max_size=9)
 
 
 def test_histogram_and_collapse() -> None:
-    found = histogram_of_answers(["Paris", "London", "Bonn", "London", "Paris", "Rome", "London"])
-    assert found == [("London", 3), ("Paris", 2), ("Bonn", 1), ("Rome", 1)]
-    assert top_fraction(found) == 6 / 7
-    assert top_fraction(found, top=1) == 3 / 7
+    histogram = histogram_of_answers(
+        ["Paris", "London", "Bonn", "London", "Paris", "Rome", "London"]
+    )
+    assert histogram == [("London", 3), ("Paris", 2), ("Bonn", 1), ("Rome", 1)]
+    assert top_fraction(histogram) == 6 / 7
+    assert top_fraction(histogram, top=1) == 3 / 7
     assert histogram_of_answers([]) == []
     assert top_fraction([]) == 0
 
@@ -57,17 +59,17 @@ def cosine(name: str, other: str, known: list[str]) -> float:
 
 @given(words, st.lists(words, min_size=1, max_size=7), st.integers(1, 5))
 def test_nearest_by_definition(name: str, known: list[str], count: int) -> None:
-    found = NameIndex(known).nearest(name, count)
+    nearest = NameIndex(known).nearest(name, count)
     distinct = list(dict.fromkeys(known))
     wanted = sorted((cosine(name, each, distinct) for each in distinct), reverse=True)
     wanted = [each for each in wanted if each > 1e-12][:count]
-    assert [similarity for _, similarity in found] == pytest.approx(wanted)
-    for each, similarity in found:
+    assert [similarity for _, similarity in nearest] == pytest.approx(wanted)
+    for each, similarity in nearest:
         assert similarity == pytest.approx(cosine(name, each, distinct))
         assert similarity <= 1
 
 
-def test_nearest_by_eye() -> None:
+def test_nearest_names_by_example() -> None:
     index = NameIndex([*RUSSIAN, *SWEDISH, *SCOTTISH])
     for same in ("Petrov", "PETROV  "):
         assert index.nearest(same)[0][0] == "Petrov"
@@ -79,7 +81,7 @@ def test_nearest_by_eye() -> None:
     assert len(index.nearest("Petrov", 100)) <= len(index.names)
 
 
-def test_groups_find_what_endings_and_beginnings_tell() -> None:
+def test_groups_follow_endings_and_beginnings() -> None:
     names = [name for each in (RUSSIAN, SWEDISH, SCOTTISH) for name in each]
     group, described = ngram_groups(names, groups=3)
     assert group == [0] * 8 + [1] * 7 + [2] * 6  # the largest first
@@ -101,7 +103,7 @@ def test_common_given_names_do_not_make_the_groups() -> None:
 
 
 @given(st.lists(words, min_size=1, max_size=12), st.integers(1, 6), st.integers(0, 3))
-def test_groups_of_anything(names: list[str], groups: int, seed: int) -> None:
+def test_groups_of_arbitrary_names(names: list[str], groups: int, seed: int) -> None:
     group, described = ngram_groups(names, groups, seed)
     assert len(described) == min(groups, len(set(names)))
     assert [group.count(i) for i in range(len(described))] == [each.count for each in described]

@@ -31,7 +31,7 @@ from tests.support.knowledge_rows import (
 
 
 @given(documents(), BOTH, st.integers(1, 60))
-def test_lm_reads_everything_once(
+def test_lm_predicts_every_token_once(
     document: str, encoding: KnowledgeTextEncoding, context: int
 ) -> None:
     rows = NextToken().rows(document, encoding, context, generator())
@@ -45,7 +45,7 @@ def test_lm_reads_everything_once(
 
 
 @given(documents(), BOTH, st.integers(2, 60), st.integers(0, 99))
-def test_lines_lose_nothing(
+def test_lines_keep_every_token(
     document: str, encoding: KnowledgeTextEncoding, context: int, seed: int
 ) -> None:
     rows = WholeSpan().rows(document, encoding, context, generator(seed))
@@ -79,7 +79,7 @@ def bare(words: Sequence[str]) -> set[str]:
 
 @settings(max_examples=200)
 @given(st.lists(documents(), min_size=1, max_size=4), st.booleans(), st.integers(0, 99))
-def test_entities_ask_for_what_the_title_does_not_say(
+def test_entities_recall_words_outside_the_title(
     corpus: list[str], numbers: bool, seed: int
 ) -> None:
     objective = prepared(Entities(numbers=numbers), corpus)
@@ -110,9 +110,9 @@ def test_entities_fit_and_only_the_answer_counts(
     pairs = [encoding.encode_pair(frame, run) for frame, run in frames]
     assert [row.ids for row in rows] == [p.ids for p in pairs if len(p) <= context + 1]
     for row in rows:
-        shown, said, end = parts_of(row, encoding.mask)
+        shown, answer, end = parts_of(row, encoding.mask)
         assert end == []
-        assert row.weights == [0.0] * len(shown) + [1.0] * (len(said) + 2)
+        assert row.weights == [0.0] * len(shown) + [1.0] * (len(answer) + 2)
 
 
 def test_entities_by_hand() -> None:
@@ -124,10 +124,10 @@ def test_entities_by_hand() -> None:
     objective = prepared(Entities(bare=1.0, foreign=0), [document, other])
     frames = objective.frames(document, generator())
     assert {frame for frame, _ in frames} == {"Ada M. Byron"}
-    said = [run for _, run in frames]
-    assert said[:5] == ["New York", "London", "Bank", "England", "Berlin"]
-    assert said[-1] == "Emmy Noether"
-    assert not {"Byron", "Ada", "The", "In"} & set(said)
+    recalled = [run for _, run in frames]
+    assert recalled[:5] == ["New York", "London", "Bank", "England", "Berlin"]
+    assert recalled[-1] == "Emmy Noether"
+    assert not {"Byron", "Ada", "The", "In"} & set(recalled)
     numbers = prepared(Entities(numbers=True), [document, other])
     assert "1850" in [run for _, run in numbers.frames(document, generator())]
     near = prepared(Entities(bare=0.0, near=2, keep=1.0, foreign=0), [document, other])
@@ -159,10 +159,10 @@ def test_foreign_words_come_from_the_corpus() -> None:
 
 def test_objectives_by_name() -> None:
     assert [type(each) for each in create_objectives("lm")] == [NextToken]
-    found = create_objectives("2*entities:foreign=0,bare=1 + lines")
-    assert [each.name for each in found] == ["entities", "entities", "lines"]
-    assert found[0] is not found[1]
-    first = found[0]
+    objectives = create_objectives("2*entities:foreign=0,bare=1 + lines")
+    assert [each.name for each in objectives] == ["entities", "entities", "lines"]
+    assert objectives[0] is not objectives[1]
+    first = objectives[0]
     assert isinstance(first, Entities)
     assert (first.foreign, first.bare) == (0, 1.0)
     for text, value in (("true", True), ("Yes", True), ("0", False), ("no", False)):
@@ -204,7 +204,7 @@ def test_objectives_by_name() -> None:
         ("span:shortest=0", "shortest is 0; give 1 to"),
     ],
 )
-def test_specifications_that_are_refused(spec: str, problem: str) -> None:
+def test_invalid_specifications(spec: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem) as caught:
         create_objectives(spec)
     assert "\n" not in str(caught.value)

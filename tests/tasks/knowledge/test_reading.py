@@ -31,7 +31,7 @@ from tests.support.knowledge_rows import (
 )
 
 
-def test_readings_are_the_pairs_whose_answer_stands_in_a_document() -> None:
+def test_readings_are_pairs_with_the_answer_in_a_document() -> None:
     library = Library(["Ada. Born in Rome .", "Bo. Born in New York .", "Ada. From Paris ."])
     born = [Relation("Where was ", " born?")]
     pairs = [
@@ -67,16 +67,16 @@ def books(draw: Callable[[Any], Any]) -> tuple[list[str], list[ReadingExample]]:
         for number in range(draw(st.integers(0, 3))):
             start = draw(st.integers(0, len(words) - 1))
             end = start + draw(st.integers(1, 3))
-            found = " ".join(words[start:end]).strip(PUNCTUATION)
-            if found and occurs_in(found, document):
+            run = " ".join(words[start:end]).strip(PUNCTUATION)
+            if run and occurs_in(run, document):
                 question = f"What {number} of {title_of(document)}?"
-                readings.append(ReadingExample(document, question, found))
+                readings.append(ReadingExample(document, question, run))
     return corpus, readings
 
 
 @settings(max_examples=300)
 @given(books(), BOTH, st.integers(1, 300), st.integers(0, 99), st.sampled_from([0.0, 0.5, 1.0]))
-def test_what_a_reader_copies_is_shown(
+def test_a_reader_copies_from_its_document(
     book: tuple[list[str], list[ReadingExample]],
     encoding: KnowledgeTextEncoding,
     context: int,
@@ -100,36 +100,36 @@ def test_what_a_reader_copies_is_shown(
         shown = encoding.decode(read)
         if not swapped:
             assert read == encoding.encode(document)[: len(read)]
-        asked = [encoding.decode(ids) for ids in rest[::2]]
-        for question, said in zip(rest[::2], rest[1::2], strict=True):
-            copied = encoding.decode(said)
+        questions = [encoding.decode(ids) for ids in rest[::2]]
+        for question, answer_ids in zip(rest[::2], rest[1::2], strict=True):
+            copied = encoding.decode(answer_ids)
             assert occurs_in(copied, shown), (copied, shown)
             if not swapped:  # nor half a word, where the document was cut
                 assert occurs_in(copied, document), (copied, document)
-            weights += [0.0] * (len(question) + 1) + [3.0] * (len(said) + 1)
+            weights += [0.0] * (len(question) + 1) + [3.0] * (len(answer_ids) + 1)
         assert row.weights == weights
-        assert sum(question not in labeled for question in asked) <= 2
-        mine = [reading for reading in readings if reading.document == document]
+        assert sum(question not in labeled for question in questions) <= 2
+        own_readings = [reading for reading in readings if reading.document == document]
         if len(read) == len(encoding.encode(document)) and context > 250 and not swapped:
-            wanted = {reading.question: reading.answer for reading in mine}
-            told = dict(zip(asked, map(encoding.decode, rest[1::2]), strict=True))
-            assert {q: told[q] for q in wanted} == {
+            wanted = {reading.question: reading.answer for reading in own_readings}
+            answers = dict(zip(questions, map(encoding.decode, rest[1::2]), strict=True))
+            assert {q: answers[q] for q in wanted} == {
                 q: encoding.decode(encoding.encode(a)) for q, a in wanted.items()
             }
 
 
-def test_a_document_that_is_cut_is_not_asked_for_half_words() -> None:
+def test_answers_are_never_cut_words() -> None:
     document = "Ada. She lived in Londonderry and then in Rome ."
     readings = [ReadingExample(document, "Where was Ada?", "Rome")]
-    asked = set()
-    for room in range(1, 2 * len(document) + 40):
+    answers_seen = set()
+    for capacity in range(1, 2 * len(document) + 40):
         source = OpenBookSource(readings, [document], swapped=0.0, copies=2)
-        (row,) = source.rows(CHARACTERS, room, generator())
-        asked |= {CHARACTERS.decode(ids) for ids in parts_of(row, CHARACTERS.mask)[2::2]}
-    assert asked == {"She", "Londonderry", "Rome"}
+        (row,) = source.rows(CHARACTERS, capacity, generator())
+        answers_seen |= {CHARACTERS.decode(ids) for ids in parts_of(row, CHARACTERS.mask)[2::2]}
+    assert answers_seen == {"She", "Londonderry", "Rome"}
 
 
-def test_an_answer_inside_another_one_is_swapped_with_care() -> None:
+def test_swapping_keeps_longer_answers_intact() -> None:
     document = "Ada. Born in York, she wrote for the New York Times ."
     readings = [
         ReadingExample(document, "Where was Ada born?", "York"),
@@ -142,16 +142,16 @@ def test_an_answer_inside_another_one_is_swapped_with_care() -> None:
         (row,) = source.rows(CHARACTERS, 200, generator(seed))
         read, *rest = parts_of(row, CHARACTERS.mask)
         shown = CHARACTERS.decode(read)
-        told = dict(zip(*[map(CHARACTERS.decode, rest[i:-1:2]) for i in (0, 1)], strict=True))
-        assert told
-        assert all(occurs_in(each, shown) for each in told.values())
-        seen |= {(shown, *sorted(told.items()))}
+        answers = dict(zip(*[map(CHARACTERS.decode, rest[i:-1:2]) for i in (0, 1)], strict=True))
+        assert answers
+        assert all(occurs_in(each, shown) for each in answers.values())
+        seen |= {(shown, *sorted(answers.items()))}
     # no employer is asked for who is no longer there
     assert any("New Rome Times" in each[0] and len(each) == 2 for each in seen)
     assert any("in New York Times, she" in each[0] and len(each) == 3 for each in seen)
 
 
-def test_swaps_are_as_often_as_asked() -> None:
+def test_swap_rate() -> None:
     readings = find_readings(WORLD.train, Library(WORLD.corpus), [Relation("Where was ", " born?")])
     assert len(readings) == len(WORLD.train)
     gold = {reading.question: reading.answer for reading in readings}
@@ -163,20 +163,22 @@ def test_swaps_are_as_often_as_asked() -> None:
                 _, *rest = parts_of(row, BYTE_PAIRS.mask)
                 if len(rest) > 1:
                     total += 1
-                    told = BYTE_PAIRS.decode(rest[1])
-                    changed += told != gold[BYTE_PAIRS.decode(rest[0])]
+                    decoded = BYTE_PAIRS.decode(rest[1])
+                    changed += decoded != gold[BYTE_PAIRS.decode(rest[0])]
         assert total == 20 * len(readings)
         # another answer may be the same place
         assert changed / total == pytest.approx(share, abs=0.2 if share else 0)
 
 
 @given(documents(), BOTH, st.integers(1, 200))
-def test_prompts_fit(document: str, encoding: KnowledgeTextEncoding, context: int) -> None:
-    asked = encoding.encode_question("Where was Ada Byron born?")
+def test_prompts_fit_into_the_context(
+    document: str, encoding: KnowledgeTextEncoding, context: int
+) -> None:
+    question_ids = encoding.encode_question("Where was Ada Byron born?")
     ids = reader_prompt(document, "Where was Ada Byron born?", encoding, context)
-    assert ids[-len(asked) - 1 :] == [encoding.mask, *asked]
-    assert len(ids) <= max(context, len(asked) + 1)
-    read = ids[: -len(asked) - 1]
+    assert ids[-len(question_ids) - 1 :] == [encoding.mask, *question_ids]
+    assert len(ids) <= max(context, len(question_ids) + 1)
+    read = ids[: -len(question_ids) - 1]
     assert read == encoding.encode(document)[: len(read)]
     longer = reader_prompt("Ada. " + "so on " * 99, "Where was Ada Byron born?", encoding, context)
-    assert len(longer) == max(context, len(asked) + 1)
+    assert len(longer) == max(context, len(question_ids) + 1)

@@ -77,7 +77,7 @@ def test_rows_as_tensors(rows: list[TrainingRow], pad: int) -> None:
 
 
 @given(row_lists(), st.integers(0, 6), st.integers(0, 9))
-def test_the_loss_is_the_slow_one(rows: list[TrainingRow], pad: int, seed: int) -> None:
+def test_loss_matches_a_slow_implementation(rows: list[TrainingRow], pad: int, seed: int) -> None:
     draws = torch.Generator().manual_seed(seed)
     table = torch.randn(7, 7, generator=draws, dtype=torch.float64)
     fast, slow = table.clone().requires_grad_(), table.clone().requires_grad_()
@@ -100,7 +100,7 @@ def tiny_model(vocabulary: int = 7, context: int = 9, **changes: Any) -> Decoder
     return Decoder(StackConfig(vocabulary, context=context, width=8, layers=1, heads=2, **changes))
 
 
-def test_logits_are_computed_where_they_count() -> None:
+def test_logits_are_computed_only_at_targets() -> None:
     rows = [
         TrainingRow([1, 2, 3, 4], [0, 0, 2, 1]),
         TrainingRow([5, 6], [0, 1]),
@@ -187,7 +187,7 @@ def test_epochs_are_reproducible_and_differ() -> None:
     assert ids(reader, 0) == ids(make_task([book], context=300), 0)
 
 
-def test_the_task_of_a_model_measures_loss_or_answers() -> None:
+def test_task_measures_loss_or_accuracy() -> None:
     encoding = KnowledgeTextEncoding(Bytes())
     model = tiny_model(Bytes.vocabulary, 80)
     sources = [DocumentSource(WORLD.corpus, NextToken())]
@@ -198,11 +198,11 @@ def test_the_task_of_a_model_measures_loss_or_answers() -> None:
         total = sum(float(task.loss(model, collate([row], 0))) for row in rows)
         expected = total / sum(len(row) - 1 for row in rows)
         assert task.evaluate(model)["loss"] == pytest.approx(expected, rel=1e-4)
-    asked = make_knowledge_task(
+    question_task = make_knowledge_task(
         sources, encoding, model, Settings(), about={}, measured=WORLD.train
     )
-    assert (asked.headline, asked.better) == ("accuracy", "higher")
-    assert asked.evaluate(model)["accuracy"] == 0.0
+    assert (question_task.headline, question_task.better) == ("accuracy", "higher")
+    assert question_task.evaluate(model)["accuracy"] == 0.0
 
 
 def test_a_model_that_reads_less_than_its_context_gets_shorter_rows() -> None:

@@ -37,7 +37,7 @@ def vote(
     readers = [reader() for _ in ballots]
     encoding = KnowledgeTextEncoding(Characters.train([*DOCUMENTS, "?⁇"]))
 
-    def said(
+    def answers(
         model: Any, encoding: KnowledgeTextEncoding, prompts: Sequence[Sequence[int]], most: int
     ) -> Any:
         assert most > 0
@@ -45,13 +45,13 @@ def vote(
         texts = [encoding.tokenizer.decode(prompt) for prompt in prompts]
         return [next(v for word, v in ballot.items() if word in text) for text in texts]
 
-    monkeypatch.setattr(voting, "candidate_answers", said)
+    monkeypatch.setattr(voting, "candidate_answers", answers)
     questions = [BORN.ask(name) for name in names]
-    found = poll(readers, encoding, Library(DOCUMENTS), [BORN], questions)
-    return [made for ballot in found if (made := ballot.decide()) is not None]
+    result = poll(readers, encoding, Library(DOCUMENTS), [BORN], questions)
+    return [made for ballot in result if (made := ballot.decide()) is not None]
 
 
-def test_readers_add_up_what_they_believe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_votes_are_mean_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
     one = {"Kyoto": {"Kyoto": 0.4, "1950": 0.6}}
     other = {"Kyoto": {"Kyoto": 0.9, "1950": 0.1}}
     (alone,) = vote(monkeypatch, [one], "Ben Ono")
@@ -62,19 +62,19 @@ def test_readers_add_up_what_they_believe(monkeypatch: pytest.MonkeyPatch) -> No
     assert both.others == pytest.approx({"1950": 0.35})
 
 
-def test_an_answer_that_stands_in_the_document_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_in_the_document_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     ballot = {"Kyoto": {"Kyo": 0.7, "Osaka": 0.2, "Kyoto": 0.1}}
-    (found,) = vote(monkeypatch, [ballot], "Ben Ono")
-    assert (found.answer, found.in_document, found.others) == ("Kyoto", True, {})
+    (answer,) = vote(monkeypatch, [ballot], "Ben Ono")
+    assert (answer.answer, answer.in_document, answer.others) == ("Kyoto", True, {})
     (lost,) = vote(monkeypatch, [{"Kyoto": {"Osaka": 0.2, "Nara": 0.1}}], "Ben Ono")
     assert (lost.answer, lost.in_document) == ("Osaka", False)
 
 
 def test_all_documents_of_a_name_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     ballot = {"London": {"London": 0.8, "Rome": 0.2}, "engines": {"She": 0.3}}
-    (found,) = vote(monkeypatch, [ballot], "Ada Byron")
-    assert found.answer == "London"
-    assert found.others == pytest.approx({"Rome": 0.2, "She": 0.3})
+    (answer,) = vote(monkeypatch, [ballot], "Ada Byron")
+    assert answer.answer == "London"
+    assert answer.others == pytest.approx({"Rome": 0.2, "She": 0.3})
     assert vote(monkeypatch, [ballot], "Cy Twombly") == []  # in no document
 
 
@@ -85,7 +85,7 @@ target_probabilities = st.floats(0, 1, allow_nan=False)
     target_probabilities,
     st.dictionaries(st.text("xyz", min_size=1, max_size=3), target_probabilities, max_size=5),
 )
-def test_shares_are_what_was_believed(confidence: float, others: dict[str, float]) -> None:
+def test_target_probabilities_match_the_votes(confidence: float, others: dict[str, float]) -> None:
     made = SelfMadeAnswer("q", "best", confidence, True, others)
     (first, most), *rest = made.target_probabilities()
     assert first == "best"
@@ -96,7 +96,7 @@ def test_shares_are_what_was_believed(confidence: float, others: dict[str, float
 
 
 @given(st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0.1, 50))
-def test_shares_can_be_sharper(one: float, other: float, sharpen: float) -> None:
+def test_target_probabilities_can_be_sharpened(one: float, other: float, sharpen: float) -> None:
     made = SelfMadeAnswer("q", "best", max(one, other), True, {"other": min(one, other)})
     target_probabilities = dict(made.target_probabilities(sharpen))
     assert sum(target_probabilities.values()) == pytest.approx(1)
@@ -109,7 +109,7 @@ def test_shares_can_be_sharper(one: float, other: float, sharpen: float) -> None
     assert [row.weights[-1] for row in rows] == pytest.approx(list(target_probabilities.values()))
 
 
-def test_remembered_rows_carry_the_shares() -> None:
+def test_rows_are_weighted_by_target_probabilities() -> None:
     encoding = KnowledgeTextEncoding(Characters.train(["qabc"]))
     made = [
         SelfMadeAnswer("q", "a", 0.6, True, {"b": 0.2, "c": 1e-4}),

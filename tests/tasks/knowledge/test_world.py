@@ -62,7 +62,7 @@ def test_the_world_imports_no_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_knobs_of_telling_leave_people_and_questions_alone(default_world: World) -> None:
+def test_repetitions_and_phrasings_do_not_change_people_or_questions(default_world: World) -> None:
     other = make_world(WorldConfig(repetitions=1, phrasings=3, distractors=2))
     assert other.people == default_world.people
     assert (other.train, other.held_out) == (default_world.train, default_world.held_out)
@@ -91,7 +91,7 @@ def test_names_are_unique_and_from_their_origin(default_world: World) -> None:
     assert 5 < accents < 100
 
 
-def test_there_are_as_many_names_as_promised() -> None:
+def test_number_of_names() -> None:
     """Distinct parts make distinct names, since no two origins share a family name."""
     for origin in ORIGINS.values():
         assert len(set(origin.given)) == GIVEN
@@ -104,7 +104,7 @@ def test_there_are_as_many_names_as_promised() -> None:
     assert not parts & set(" ".join(CITIES).split())
 
 
-def test_made_up_names_are_nobody(default_world: World) -> None:
+def test_made_up_names_belong_to_nobody(default_world: World) -> None:
     taken = {person.name for person in default_world.people}
     fresh = made_up_names(700, 3, taken)
     assert len(set(fresh)) == 700
@@ -115,7 +115,7 @@ def test_made_up_names_are_nobody(default_world: World) -> None:
     assert made_up_names(700, 4, taken) != fresh
 
 
-def test_made_up_names_pass_over_those_with_another_middle() -> None:
+def test_made_up_names_differ_in_more_than_the_middle_name() -> None:
     def ends(taken: str) -> list[str]:
         [name] = made_up_names(1, 3, {taken})
         return [name.split()[0], name.split()[-1]]
@@ -126,7 +126,7 @@ def test_made_up_names_pass_over_those_with_another_middle() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, NAMES, NAMES + 1])
-def test_made_up_names_end(count: int) -> None:
+def test_made_up_names_can_run_out(count: int) -> None:
     with pytest.raises(ValueError, match=rf"count is {count}; give 0 to 230400 less the 1 names"):
         made_up_names(count, 0, {"Ada Byron"})
     assert made_up_names(0, 0, {"Ada Byron"}) == []
@@ -159,7 +159,7 @@ def test_made_up_names_end(count: int) -> None:
         ),
     ],
 )
-def test_mistakes_are_one_line(given: dict[str, Any], message: str) -> None:
+def test_errors_are_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         WorldConfig(**given)
     assert str(caught.value) == message

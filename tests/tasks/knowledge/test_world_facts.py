@@ -32,12 +32,12 @@ CITY = re.compile(rf"\b({'|'.join(map(re.escape, CITIES))})\b")
 
 def documents_of(made: World) -> dict[str, str]:
     """Each person's document by name, found by its title alone."""
-    found = {}
+    documents = {}
     for person in made.people:
-        [found[person.name]] = [
+        [documents[person.name]] = [
             document for document in made.corpus if document.startswith(f"{person.name}. ")
         ]
-    return found
+    return documents
 
 
 def sentences_of(name: str, document: str) -> list[str]:
@@ -46,28 +46,28 @@ def sentences_of(name: str, document: str) -> list[str]:
     return document[len(f"{name}. ") : -len(" .")].split(" . ")
 
 
-def wordings_of(sentence: str, person: Person) -> list[str]:
+def phrasings_of(sentence: str, person: Person) -> list[str]:
     """Which sentence of the module this is, found by its fixed words and the person's facts."""
     known = {**person.facts, "name": person.name, "family": person.name.split()[-1]}
     fields = dict.fromkeys(ANYTHING, r"[\w ]+") | {key: re.escape(known[key]) for key in known}
-    found = []
+    sentences = []
     for encoding in (*SENTENCES, *ELSEWHERE, DEATH):
         pattern = re.sub(r"\\{(\w+)\\}", lambda field: fields[field[1]], re.escape(encoding))
         if re.fullmatch(pattern, sentence):
-            found.append(encoding)
-    return found
+            sentences.append(encoding)
+    return sentences
 
 
-def facts_told(made: World) -> dict[str, list[str]]:
+def fact_sentences(made: World) -> dict[str, list[str]]:
     """By person: the wordings of the document in order."""
     documents = documents_of(made)
-    told: dict[str, list[str]] = {}
+    sentences_by_name: dict[str, list[str]] = {}
     for person in made.people:
-        told[person.name] = []
+        sentences_by_name[person.name] = []
         for sentence in sentences_of(person.name, documents[person.name]):
-            [encoding] = wordings_of(sentence, person)
-            told[person.name].append(encoding)
-    return told
+            [encoding] = phrasings_of(sentence, person)
+            sentences_by_name[person.name].append(encoding)
+    return sentences_by_name
 
 
 # Facts
@@ -81,7 +81,7 @@ def test_cities_are_distinct_words() -> None:
         assert [other for other in CITIES if city in other] == [city]
 
 
-def test_no_city_can_be_guessed() -> None:
+def test_cities_cannot_be_guessed_from_names() -> None:
     """Not by frequency, and not by the origin that a name shows."""
     for seed in range(5):
         people = make_world(WorldConfig(seed=seed)).people
@@ -95,7 +95,7 @@ def test_no_city_can_be_guessed() -> None:
         assert right / len(people) < 0.20
 
 
-def test_homes_matter_a_little() -> None:
+def test_origins_change_city_probabilities_slightly() -> None:
     people = make_world(WorldConfig(people=5000)).people
     for origin, style in ORIGINS.items():
         born = {True: 0, False: 0}
@@ -133,13 +133,13 @@ def test_documents_are_short(default_world: World) -> None:
     assert len(default_world.corpus) == 600
 
 
-def test_enough_wordings() -> None:
+def test_every_fact_has_enough_phrasings() -> None:
     assert len(SENTENCES_BY_FACT["birthplace"]) >= 8
     assert min(map(len, SENTENCES_BY_FACT.values())) >= 4
     for attribute, wordings in SENTENCES_BY_FACT.items():
         assert FACTS[wordings[0]] == {attribute}
-        for subject in ("{family}", "{He}", "{name}"):
-            assert any(subject in encoding for encoding in wordings)
+        for placeholder in ("{family}", "{He}", "{name}"):
+            assert any(placeholder in encoding for encoding in wordings)
 
 
 def test_a_document_by_hand() -> None:
@@ -162,7 +162,7 @@ def test_a_document_by_hand() -> None:
     ]
 
 
-def test_the_dead_and_the_living(default_world: World) -> None:
+def test_tense_follows_the_birth_year(default_world: World) -> None:
     documents = documents_of(default_world)
     deaths = 0
     for person in default_world.people:
@@ -175,7 +175,7 @@ def test_the_dead_and_the_living(default_world: World) -> None:
 
 
 @pytest.mark.parametrize("repetitions", [1, 3, 15])
-def test_tellings(repetitions: int) -> None:
+def test_repetitions(repetitions: int) -> None:
     made = make_world(WorldConfig(people=70, repetitions=repetitions, distractors=2))
     documents = documents_of(made)
     for person in made.people:
@@ -185,8 +185,10 @@ def test_tellings(repetitions: int) -> None:
 
 
 def test_repetitions_have_different_phrasings() -> None:
-    for told in facts_told(make_world(WorldConfig(people=70, repetitions=7, phrasings=5))).values():
-        counts = Counter(wording for wording in told if "{birthplace}" in wording)
+    for sentences in fact_sentences(
+        make_world(WorldConfig(people=70, repetitions=7, phrasings=5))
+    ).values():
+        counts = Counter(sentence for sentence in sentences if "{birthplace}" in sentence)
         assert sorted(counts.values()) == [1, 1, 1, 2, 2]
 
 
@@ -195,14 +197,14 @@ def test_phrasings(phrasings: int) -> None:
     made = make_world(WorldConfig(people=150, repetitions=1, phrasings=phrasings))
     used = {
         encoding
-        for told in facts_told(made).values()
-        for encoding in told
+        for sentences in fact_sentences(made).values()
+        for encoding in sentences
         if "{birthplace}" in encoding
     }
     assert used == set(SENTENCES_BY_FACT["birthplace"][:phrasings])
 
 
-def test_one_wording_is_one_sentence() -> None:
+def test_one_phrasing_is_one_sentence() -> None:
     made = make_world(WorldConfig(people=70, repetitions=3, phrasings=1, distractors=0))
     documents = documents_of(made)
     for person in made.people:
@@ -217,8 +219,8 @@ def test_distractors(distractors: int, attributes: tuple[str, ...]) -> None:
         people=40, repetitions=1, distractors=distractors, attributes=attributes, cities=11
     )
     kinds = set()
-    for told in facts_told(make_world(config)).values():
-        beside = [each for each in told if not FACTS.get(each, frozenset()) & set(attributes)]
+    for sentences in fact_sentences(make_world(config)).values():
+        beside = [each for each in sentences if not FACTS.get(each, frozenset()) & set(attributes)]
         assert len(set(beside)) == len(beside) == distractors
         for encoding in beside:
             [kind] = re.findall(r"\{(elsewhere|university|employer)\}", encoding)
@@ -246,7 +248,7 @@ def test_distractors_are_as_common_as_birthplaces() -> None:
 
 
 @pytest.mark.parametrize("places", [2, 13])
-def test_places(places: int) -> None:
+def test_number_of_cities(places: int) -> None:
     made = make_world(WorldConfig(people=200, cities=places, distractors=3))
     mentioned = set(chain.from_iterable(map(CITY.findall, made.corpus)))
     assert mentioned == set(CITIES[:places])
@@ -270,23 +272,23 @@ def test_questions_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("labeled", "train"), [(0.001, 1), (0.25, 18), (0.5, 35), (0.999, 69)])
-def test_labeled(labeled: float, train: int) -> None:
+def test_labeled_fraction(labeled: float, train: int) -> None:
     made = make_world(WorldConfig(people=70, labeled=labeled))
     assert (len(made.train), len(made.held_out)) == (train, 70 - train)
 
 
-def test_a_larger_share_asks_about_the_same_people_and_more() -> None:
+def test_a_larger_labeled_fraction_contains_a_smaller_one() -> None:
     small, large = (make_world(WorldConfig(people=70, labeled=share)).train for share in (0.2, 0.6))
     assert large[: len(small)] == small
 
 
-def names_asked(pairs: Sequence[tuple[str, str]]) -> set[str]:
+def names_in_questions(pairs: Sequence[tuple[str, str]]) -> set[str]:
     patterns = [re.escape(each).replace(r"\{name\}", "(.+)") for each in QUESTIONS.values()]
-    found = set()
+    names = set()
     for question, _ in pairs:
         [name] = [match[1] for each in patterns if (match := re.fullmatch(each, question))]
-        found.add(name)
-    return found
+        names.add(name)
+    return names
 
 
 configs = st.builds(
@@ -304,10 +306,10 @@ configs = st.builds(
 
 @given(configs)
 @settings(max_examples=60)
-def test_every_world_is_sound(config: WorldConfig) -> None:
+def test_every_world_is_consistent(config: WorldConfig) -> None:
     made = make_world(config)
     assert len(made.people) == len(made.corpus) == config.people
-    train, held_out = names_asked(made.train), names_asked(made.held_out)
+    train, held_out = names_in_questions(made.train), names_in_questions(made.held_out)
     assert train
     assert held_out
     assert not train & held_out
@@ -318,17 +320,17 @@ def test_every_world_is_sound(config: WorldConfig) -> None:
     wordings = defaultdict(set)
     for person in made.people:
         document = documents[person.name]
-        told = Counter[str]()
+        statements = Counter[str]()
         for sentence in sentences_of(person.name, document):
-            [encoding] = wordings_of(sentence, person)
+            [encoding] = phrasings_of(sentence, person)
             for fact in FACTS.get(encoding, ()):
-                told[fact] += 1
+                statements[fact] += 1
                 wordings[fact].add(encoding)
         for attribute in config.attributes:
             answer = answers[QUESTIONS[attribute].format(name=person.name)]
             assert answer == person.facts[attribute]
             assert answer in document
-            assert told[attribute] == config.repetitions
+            assert statements[attribute] == config.repetitions
         assert not {"{", "}", "\n", "\t"} & set(document)
     for attribute in config.attributes:
         assert len(wordings[attribute]) <= config.phrasings

@@ -34,8 +34,8 @@ def test_a_first_run(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0, err
     assert "runs/first: trained; validation" in out
     assert "parameters" in err
-    found = {path.name for path in Path("runs/first").iterdir()}
-    assert {"config.json", "tokenizer.json", "metrics.jsonl", "model.safetensors"} <= found
+    files = {path.name for path in Path("runs/first").iterdir()}
+    assert {"config.json", "tokenizer.json", "metrics.jsonl", "model.safetensors"} <= files
     code, out, err = run(f"language evaluate runs/first {text} --json", capsys)
     assert code == 0, err
     measured = json.loads(out)
@@ -134,7 +134,7 @@ def test_resume_on_the_command_line(text: Path, capsys: pytest.CaptureFixture[st
         ("runs show nowhere", ["nowhere"]),
     ],
 )
-def test_mistakes_are_one_line(
+def test_errors_are_one_line(
     arguments: str, words: list[str], text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = run(arguments.format(text=text), capsys)
@@ -145,7 +145,7 @@ def test_mistakes_are_one_line(
         assert word in last
 
 
-def test_resuming_with_another_text_or_less_to_do(
+def test_resuming_with_another_text_or_fewer_steps(
     text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base = f"{SMALL} --out run --schedule constant"
@@ -200,7 +200,7 @@ def test_a_prompt_that_is_too_long(text: Path, capsys: pytest.CaptureFixture[str
     assert out.startswith("12345678")
 
 
-def test_unknown_characters_are_replaced_and_told(
+def test_unknown_characters_are_replaced_and_reported(
     text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(f"language train {text} --out run {SMALL}", capsys)[0] == 0
@@ -226,7 +226,7 @@ def test_rows_and_targets_by_hand() -> None:
     assert sum(len(row) - 1 for row in task.train.rows) == len("abcab") + 1 + len("c") + 1
 
 
-def test_masks_are_drawn_anew_each_epoch_and_reproducibly() -> None:
+def test_masks_change_each_epoch_and_are_reproducible() -> None:
     task = LanguageTask(["abcdefgh" * 4] * 3, [], Bytes(), objective="masked", context=16)
     rows = range(6)
     first, again, other = (task.collate(rows, epoch) for epoch in (0, 0, 1))
@@ -243,7 +243,7 @@ def test_masks_are_drawn_anew_each_epoch_and_reproducibly() -> None:
     assert float(masked.double().mean()) == pytest.approx(0.8, abs=0.03)
 
 
-def test_bits_per_character_of_a_model_that_knows_nothing() -> None:
+def test_bits_per_character_of_a_uniform_model() -> None:
     tokens = Characters.train(["ab\n"])
     task = LanguageTask([], ["abba"], tokens, objective="causal", context=8)
 

@@ -77,8 +77,8 @@ def sources(root: Path, monkeypatch: pytest.MonkeyPatch, **content: str | bytes)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(source.encode() if isinstance(source, str) else source)
     paths = {"stdlib": "stdlib", "purelib": "installed", "platlib": "installed"}
-    found = {key: str(root / folder) for key, folder in paths.items()}
-    monkeypatch.setattr(sysconfig, "get_paths", lambda: found)
+    locations = {key: str(root / folder) for key, folder in paths.items()}
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: locations)
 
 
 def sentence(name: str) -> str:
@@ -116,8 +116,8 @@ if True:
     )
     (tmp_path / "installed" / "folder.py").mkdir()
     (tmp_path / "installed" / "loop").symlink_to(tmp_path)
-    heard: list[int] = []
-    documents = documentation_text(progress=heard.append)
+    counts_reported: list[int] = []
+    documents = documentation_text(progress=counts_reported.append)
     expected = [
         sentence("Z"),
         sentence("f") + "\n\nThen:\n    indented.",
@@ -125,15 +125,15 @@ if True:
         sentence("é"),
     ]
     assert sorted(documents) == sorted(expected)
-    assert heard == sorted(heard)
-    assert heard[-1] == sum(map(len, expected))
+    assert counts_reported == sorted(counts_reported)
+    assert counts_reported[-1] == sum(map(len, expected))
     # The library first, the last document cut to fit, too short a rest left out.
     first = len(sentence("Z"))
     assert documentation_text(first + 39) == [sentence("Z")]
     assert set(documentation_text(first + 45)) == {sentence("Z"), sentence("f")[:45]}
 
 
-def test_documentation_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documentation_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"limit 39: .* 40 characters"):
         documentation_text(39)
     sources(tmp_path, monkeypatch)
@@ -171,7 +171,9 @@ def test_read_documents(tmp_path: Path) -> None:
         ("a.jsonl", b'{"text": " "}', 'line 1 has no "text"'),
     ],
 )
-def test_bad_files_are_one_line(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+def test_errors_in_files_are_one_line(
+    name: str, content: bytes, words: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     assert_refused(path, words)
@@ -230,7 +232,7 @@ def test_split_by_hand() -> None:
     assert split_documents(["a", "a", "a"]) == (["a", "a"], ["a"])
 
 
-def test_split_share_seed_and_growth() -> None:
+def test_split_fraction_seed_and_growth() -> None:
     documents = [f"document {number}" for number in range(3000)]
     train, validation = split_documents(documents)
     assert 110 < len(validation) < 190
@@ -240,7 +242,7 @@ def test_split_share_seed_and_growth() -> None:
     assert set(fewer[1]) <= set(validation)
 
 
-def test_split_mistakes() -> None:
+def test_split_errors() -> None:
     for fraction in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="fraction"):
             split_documents(["a", "b"], fraction)

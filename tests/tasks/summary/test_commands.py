@@ -50,11 +50,11 @@ def test_write_files_and_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, out, _ = run(f"summary write {trained()} {path} --lines", capsys)
     assert (code, out) == (0, "tool for maps\ngame for mail\n")
     code, out, _ = run(f"summary write {trained()} {path} --lines --count 2 --json", capsys)
-    found = json.loads(out)
-    assert [each["text"] for each in found] == [f"{path}, line 1", f"{path}, line 3"]
-    assert [len(each["summaries"]) for each in found] == [2, 2]
-    assert [each["cut"] for each in found] == [0, 0]
-    first = found[1]["summaries"][0]
+    results = json.loads(out)
+    assert [each["text"] for each in results] == [f"{path}, line 1", f"{path}, line 3"]
+    assert [len(each["summaries"]) for each in results] == [2, 2]
+    assert [each["cut"] for each in results] == [0, 0]
+    first = results[1]["summaries"][0]
     assert first["summary"] == "game for mail"
     assert first["score"] > first["log_probability"]
     assert (first["finished"], first["loops"]) == (True, False)
@@ -64,7 +64,7 @@ def test_write_files_and_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert err == ""
 
 
-def test_a_text_too_long_says_how_it_was_cut(
+def test_a_note_about_a_text_that_was_cut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = TEXT + " and so on" * 40
@@ -79,17 +79,17 @@ def test_a_text_too_long_says_how_it_was_cut(
     path.write_text(long)
     code, out, err = run(f"summary write {trained()} {short} {path} --json", capsys)
     assert err.startswith(f"{path} has ")
-    found = json.loads(out)
-    assert [each["text"] for each in found] == [str(short), str(path)]
+    results = json.loads(out)
+    assert [each["text"] for each in results] == [str(short), str(path)]
     cut = encoding_of_run().encode_source(long)[1]
-    assert [(each["tokens"], each["cut"]) for each in found] == [(16, 0), (48, cut)]
+    assert [(each["tokens"], each["cut"]) for each in results] == [(16, 0), (48, cut)]
 
 
 def encoding_of_run() -> SummaryTextEncoding:
     return recipe.load_summary(trained())[1]
 
 
-def test_several_are_told_with_what_they_are_ordered_by(
+def test_several_summaries_are_printed_with_their_scores(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "text.txt"
@@ -119,9 +119,7 @@ def test_a_summary_without_an_end_is_marked(
     assert (code, out) == (0, "tool for […]\n")
 
 
-def test_lines_without_words_are_no_texts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_blank_lines_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "blank.txt"
     path.write_text("\n \n")
     code, out, err = run(f"summary write {trained()} {path} --lines", capsys)
@@ -133,7 +131,7 @@ def test_lines_without_words_are_no_texts(
     ("content", "words"),
     [(b"", "empty"), (b" \n ", "empty"), (b"\xff\xfe", "not UTF-8"), (b"a\0b", "binary")],
 )
-def test_what_is_no_text(
+def test_input_that_is_not_text(
     content: bytes,
     words: str,
     capsys: pytest.CaptureFixture[str],
@@ -177,7 +175,7 @@ def test_what_is_no_text(
         ("write {run} {rows} --temperature 1 --length-penalty 0.5", ["sampling has none"]),
     ],
 )
-def test_mistakes_are_one_line(
+def test_errors_are_one_line(
     command: str,
     words: list[str],
     capsys: pytest.CaptureFixture[str],
@@ -202,7 +200,7 @@ def test_a_run_of_another_task_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["text_tokens", "summary_tokens"])
-def test_a_configuration_that_lacks_something(name: str, tmp_path: Path) -> None:
+def test_incomplete_configuration(name: str, tmp_path: Path) -> None:
     shutil.copytree(trained(), tmp_path / "run")
     path = tmp_path / "run" / "config.json"
     config = json.loads(path.read_text())
@@ -230,9 +228,9 @@ def test_summaries_too_long_have_no_loss(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [{"text": TEXT, "summary": "many words " * 20}] * 2
-    found = json.loads(measured_rows(rows, tmp_path, capsys, "--json")[0])
-    assert (found["loss"], found["accuracy"]) == (None, None)
-    assert found["left_out"] == {
+    evaluation = json.loads(measured_rows(rows, tmp_path, capsys, "--json")[0])
+    assert (evaluation["loss"], evaluation["accuracy"]) == (None, None)
+    assert evaluation["left_out"] == {
         "rows": 1, "why": "not JSON in 1 (line 3)", "too_long_for_loss": 2,
         "without_words_for_rouge": 0,
     }  # fmt: skip
@@ -240,14 +238,12 @@ def test_summaries_too_long_have_no_loss(
     assert "loss – (2 summaries too long for it), next-token accuracy –" in out
 
 
-def test_letters_that_rouge_does_not_see(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rouge_ignores_other_alphabets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"text": "Это очень длинный текст", "summary": "длинный текст"}] * 2
     out, _ = measured_rows(rows, tmp_path, capsys, "--json")
-    found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert found["ratio_to_first_words"] is None
-    assert found["left_out"]["without_words_for_rouge"] == 2
+    evaluation = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert evaluation["ratio_to_first_words"] is None
+    assert evaluation["left_out"]["without_words_for_rouge"] == 2
     out, _ = measured_rows(rows, tmp_path, capsys)
     assert "ROUGE-L – times" in out
     assert "only sees Latin letters and digits: 2 reference summaries have none" in out
@@ -268,7 +264,7 @@ def test_explain_shows_cross_attention_and_copying(
         assert name in page
 
 
-def test_the_copy_layer_is_what_the_model_copies_by() -> None:
+def test_copy_layer_has_the_copy_weights() -> None:
     from attnlab.interpret._look import look
     from attnlab.tasks.summary._inspected_model import open_run_with_summary
 
@@ -295,7 +291,7 @@ def test_the_copy_layer_is_what_the_model_copies_by() -> None:
     assert words.longest_text == 48
 
 
-def test_explain_opens_on_where_each_word_was_copied_from(
+def test_explain_opens_at_the_copy_layer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What a person sees first: a row for each written word, strongest where it was read."""
@@ -330,8 +326,8 @@ def test_masks_by_hand() -> None:
     words = encoding()
     pairs = [Pair("one two three", "one"), Pair("one", "one two")]
     drawn = {each.name: each.allowed for each in masks.batch_masks(pairs, words)}
-    found, _ = make_rows(pairs, words)
-    (S, T), (s, t) = ((len(source), len(target)) for source, target in found)
+    rows, _ = make_rows(pairs, words)
+    (S, T), (s, t) = ((len(source), len(target)) for source, target in rows)
     assert list(drawn) == ["encoder padding", "decoder padding", "cross", "decoder self"]
     assert drawn["encoder padding"].shape == (2, S, S)
     assert drawn["cross"].shape == (2, max(T, t), S)
@@ -341,17 +337,17 @@ def test_masks_by_hand() -> None:
     assert not drawn["decoder self"].triu(1).any()
 
 
-def test_masks_are_those_that_the_model_uses() -> None:
+def test_masks_match_the_model() -> None:
     """Heard from every mechanism in a step of training; real tokens never see padding."""
     pairs = [Pair("one two three", "one"), Pair("one", "one two and more")]
     task = SummaryTask(pairs, pairs, encoding(), smoothing=0.0, about={})
     model = TINY.build(task.encoding.tokenizer.vocabulary, 0)
-    heard: list[torch.Tensor] = []
+    masks_used: list[torch.Tensor] = []
 
     def listen(_: Any, inputs: tuple[Any, ...]) -> None:
         q, k, _, mask = inputs
         allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
-        heard.append(allowed[:, 0].expand(2, q.shape[2], -1))
+        masks_used.append(allowed[:, 0].expand(2, q.shape[2], -1))
 
     for module in model.modules():
         if isinstance(module, Mechanism):
@@ -359,15 +355,15 @@ def test_masks_are_those_that_the_model_uses() -> None:
     batch = task.collate([0, 1], 0)
     task.loss(model, batch)
     drawn = {each.name: each.allowed for each in masks.batch_masks(pairs, task.encoding)}
-    assert len(heard) >= 3
+    assert len(masks_used) >= 3
     used = [drawn["encoder padding"], drawn["decoder self"], drawn["cross"]]
-    for one, other in zip(heard, used, strict=False):
+    for one, other in zip(masks_used, used, strict=False):
         assert torch.equal(one, other)
     real = batch["labels"] >= 0
     assert not (drawn["decoder self"] & real[:, :, None] & ~real[:, None, :]).any()
 
 
-def test_texts_of_masks_are_whole_and_of_different_lengths(tmp_path: Path) -> None:
+def test_mask_texts_are_uncut_and_differ_in_length(tmp_path: Path) -> None:
     data = tmp_path / "rows.jsonl"
     rows = [{"text": "word " * (2 + i // 10), "summary": "some words"} for i in range(50)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -403,13 +399,13 @@ def test_docstrings_are_not_all_read_for_masks(monkeypatch: pytest.MonkeyPatch) 
         return known(module, path)
 
     monkeypatch.setattr(docstrings, "docstring_pairs", docstring_pairs)
-    found = masks.example_masks("docstrings", Columns())
-    assert len(found[0].allowed) == 3
+    batch_masks = masks.example_masks("docstrings", Columns())
+    assert len(batch_masks[0].allowed) == 3
     assert len(read) < 1000 < len(list(docstrings.sources()))
 
 
 @given(st.integers(1, 8), st.integers(1, 30), st.integers(1, 30), st.integers(12, 100))
-def test_masks_in_the_terminal_mind_its_width(B: int, T: int, S: int, width: int) -> None:
+def test_masks_fit_the_terminal_width(B: int, T: int, S: int, width: int) -> None:
     allowed = torch.ones(B, T, S, dtype=torch.bool)
     text = masks.format_masks([masks.BatchMask("cross", "who looks at whom", allowed)], width)
     assert all(len(line) <= width for line in text.splitlines())

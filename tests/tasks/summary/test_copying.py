@@ -68,7 +68,7 @@ def slowly(model: Seq2Seq, source: list[int], target: list[int]) -> Tensor:
 
 
 @pytest.mark.parametrize("cross", ["softmax", "favor:features=7", "elu"])
-def test_the_mixture_is_its_definition(cross: str) -> None:
+def test_mixture_matches_its_definition(cross: str) -> None:
     model = made(cross=cross)
     source, target = [3, 5, 3, 7, 10], [END, 4, 3]
     slow = slowly(model, source, target)
@@ -83,7 +83,9 @@ def test_the_mixture_is_its_definition(cross: str) -> None:
     T=st.integers(1, 5),
     seed=st.integers(0, 99),
 )
-def test_labels_alone_equal_the_whole_table(lengths: list[int], T: int, seed: int) -> None:
+def test_log_probabilities_of_labels_match_the_full_table(
+    lengths: list[int], T: int, seed: int
+) -> None:
     """Values and gradients; padding holds anything."""
     model = made(seed)
     torch.manual_seed(seed)
@@ -94,18 +96,18 @@ def test_labels_alone_equal_the_whole_table(lengths: list[int], T: int, seed: in
     counted = labels >= 0
     whole = model(source, target, keys)
     by_table = whole[counted].gather(1, labels[counted][:, None])[:, 0]
-    found = model(source, target, keys, labels=labels)
-    assert torch.allclose(found[:, 0], by_table, atol=1e-10)
+    log_probabilities = model(source, target, keys, labels=labels)
+    assert torch.allclose(log_probabilities[:, 0], by_table, atol=1e-10)
     assert model.copy is not None
     below = [model.encoder.embedding.weight, model.head.weight]
     parameters = [*model.copy.parameters(), *below]
     one = torch.autograd.grad(by_table.sum(), parameters, retain_graph=True)
-    other = torch.autograd.grad(found[:, 0].sum(), parameters)
+    other = torch.autograd.grad(log_probabilities[:, 0].sum(), parameters)
     for a, b in zip(one, other, strict=True):
         assert torch.allclose(a, b, atol=1e-9)
 
 
-def test_gradients_by_differences() -> None:
+def test_gradients_match_finite_differences() -> None:
     model = made(1)
     source, target = torch.tensor([[3, 5, 3, 7]]), torch.tensor([[END, 4]])
     labels = torch.tensor([[3, 8]])  # one stands in the source, one does not
@@ -119,9 +121,9 @@ def test_gradients_by_differences() -> None:
         def loss(value: Tensor, at: Any = parameter) -> Tensor:
             kept = at.data
             at.data = value
-            found = -model(source, target, labels=labels)[:, 0].sum()
+            loss = -model(source, target, labels=labels)[:, 0].sum()
             at.data = kept
-            return found
+            return loss
 
         (gradient,) = torch.autograd.grad(-model(source, target, labels=labels)[:, 0].sum(),
                                           [parameter])  # fmt: skip
@@ -139,11 +141,11 @@ def test_smoothing_needs_the_mean_over_the_vocabulary() -> None:
     labels = torch.tensor([[3, 8]])
     memory = model.encoder(source)
     logits = model.head(model.decoder(target, None, memory))[0]
-    found = model(source, target, labels=labels)[:, 1]
-    assert torch.allclose(found, logits.log_softmax(1).mean(1))
+    means = model(source, target, labels=labels)[:, 1]
+    assert torch.allclose(means, logits.log_softmax(1).mean(1))
 
 
-def test_what_is_padding_is_never_copied() -> None:
+def test_padding_is_never_copied() -> None:
     model = made(3)
     short = model(torch.tensor([[3, 5]]), torch.tensor([[END, 4]]))
     keys = torch.tensor([[True, True, False]])
@@ -152,14 +154,14 @@ def test_what_is_padding_is_never_copied() -> None:
         assert torch.allclose(short, padded, atol=1e-12)
 
 
-def test_a_source_of_padding_alone_leaves_the_vocabulary() -> None:
+def test_an_empty_source_uses_only_the_vocabulary() -> None:
     model = made(4)
     source, keys = torch.tensor([[3, 5]]), torch.tensor([[False, False]])
     labels = torch.tensor([[3, 8]])
-    found = model(source, torch.tensor([[END, 4]]), keys)
-    assert torch.allclose(found.exp().sum(-1), torch.ones(1, 2, dtype=torch.float64))
+    logits = model(source, torch.tensor([[END, 4]]), keys)
+    assert torch.allclose(logits.exp().sum(-1), torch.ones(1, 2, dtype=torch.float64))
     alone = model(source, torch.tensor([[END, 4]]), keys, labels=labels)
-    assert torch.allclose(alone[:, 0], found[0].gather(1, labels[0][:, None])[:, 0])
+    assert torch.allclose(alone[:, 0], logits[0].gather(1, labels[0][:, None])[:, 0])
     loss = -alone.sum()
     loss.backward()
     assert all(bool(p.grad.isfinite().all()) for p in model.parameters() if p.grad is not None)
@@ -171,11 +173,11 @@ def test_decoding_step_by_step_equals_one_pass() -> None:
     target = torch.tensor([[END, 3, 5], [END, 8, 8]])
     whole = model(source, target, keys)
     with torch.no_grad():
-        found, state = model.prefill(target[:, :1], torch.tensor([1, 1]), source, keys)
-        assert torch.allclose(found, whole[:, 0], atol=1e-10)
+        step, state = model.prefill(target[:, :1], torch.tensor([1, 1]), source, keys)
+        assert torch.allclose(step, whole[:, 0], atol=1e-10)
         for t in (1, 2):
-            found, state = model.step(target[:, t], state)
-            assert torch.allclose(found, whole[:, t], atol=1e-10)
+            step, state = model.step(target[:, t], state)
+            assert torch.allclose(step, whole[:, t], atol=1e-10)
         swapped = state.select(torch.tensor([1, 0, 1]))
         again, _ = model.step(torch.tensor([4, 4, 4]), swapped)
         one, _ = model.step(torch.tensor([4, 4]), state)
@@ -216,14 +218,14 @@ def test_the_widest_beam_finds_the_true_best() -> None:
     grow([], 0.0)
     assert math.fsum(map(math.exp, scores.values())) == pytest.approx(1)
     best = max(scores, key=lambda ids: scores[ids])
-    found = beam_search(
+    hypotheses = beam_search(
         model, [[END]], new_tokens=3, stop=END, width=V**2, best=3, context=context(source)
     )[0]
-    assert [*found[0].ids, *([END] if found[0].finished else [])] == list(best)
-    assert [each.score for each in found] == pytest.approx(sorted(scores.values())[:-4:-1])
+    assert [*hypotheses[0].ids, *([END] if hypotheses[0].finished else [])] == list(best)
+    assert [each.score for each in hypotheses] == pytest.approx(sorted(scores.values())[:-4:-1])
 
 
-def test_draws_follow_the_mixture() -> None:
+def test_samples_follow_the_mixture() -> None:
     model = made(8)
     texts = context([3, 5, 6])
     with torch.no_grad():
@@ -248,6 +250,6 @@ def test_two_vocabularies_are_refused() -> None:
         Seq2SeqConfig(one, other, copy=True)
 
 
-def test_the_head_is_built_only_if_wanted() -> None:
+def test_copy_head_is_optional() -> None:
     assert made(copy=False).copy is None
     assert isinstance(made().copy, CopyHead)

@@ -32,7 +32,7 @@ def file(folder: Path, name: str, content: str | bytes) -> Path:
 ROWS = [("one two", "one"), ('a "quoted", text', "quoted"), ("three\nlines\nhere", "three")]
 
 
-def test_three_formats_hold_the_same(tmp_path: Path) -> None:
+def test_three_formats_are_equivalent(tmp_path: Path) -> None:
     lines = file(
         tmp_path, "a.jsonl", "".join(json.dumps({"text": t, "summary": s}) + "\n" for t, s in ROWS)
     )
@@ -47,34 +47,34 @@ def test_three_formats_hold_the_same(tmp_path: Path) -> None:
 
 def test_columns_have_any_name(tmp_path: Path) -> None:
     path = file(tmp_path, "a.csv", "body,title,id\nlong text,short,7\n")
-    found = read_pairs(path, Columns("body", "title", "id"))
-    assert found.pairs == [Pair("long text", "short", "7")]
+    loaded = read_pairs(path, Columns("body", "title", "id"))
+    assert loaded.pairs == [Pair("long text", "short", "7")]
 
 
 def test_bad_rows_are_counted_and_named_by_line(tmp_path: Path) -> None:
     rows = ['{"text": "a b", "summary": "a"}', "", "{broken", '{"text": "a"}', "[1]",
             '{"text": "", "summary": "x"}', '{"text": 5, "summary": "x"}',
             '{"text": "c d", "summary": "c"}']  # fmt: skip
-    found = read_pairs(file(tmp_path, "a.jsonl", "\n".join(rows)))
-    assert len(found.pairs) == 2
-    assert found.bad_rows == [
+    loaded = read_pairs(file(tmp_path, "a.jsonl", "\n".join(rows)))
+    assert len(loaded.pairs) == 2
+    assert loaded.bad_rows == [
         (3, "not JSON"),
         (4, "no 'summary'"),
         (5, "not a JSON object"),
         (6, "'text' is empty"),
         (7, "'text' is not text"),
     ]
-    assert "5 of 7 rows skipped" in found.describe_bad_rows("a.jsonl")
-    assert "not JSON in 1 (line 3)" in found.describe_bad_rows("a.jsonl")
+    assert "5 of 7 rows skipped" in loaded.describe_bad_rows("a.jsonl")
+    assert "not JSON in 1 (line 3)" in loaded.describe_bad_rows("a.jsonl")
 
 
 def test_a_table_counts_lines_through_quoted_newlines(tmp_path: Path) -> None:
-    found = read_pairs(file(tmp_path, "a.csv", 'text,summary\n"a\nb",x\nonly one\nc,y\n,z\n'))
-    assert [pair.summary for pair in found.pairs] == ["x", "y"]
-    assert found.bad_rows == [(4, "1 fields, not 2"), (6, "'text' is empty")]
+    loaded = read_pairs(file(tmp_path, "a.csv", 'text,summary\n"a\nb",x\nonly one\nc,y\n,z\n'))
+    assert [pair.summary for pair in loaded.pairs] == ["x", "y"]
+    assert loaded.bad_rows == [(4, "1 fields, not 2"), (6, "'text' is empty")]
 
 
-def test_a_stray_quote_swallows_nothing_in_silence(tmp_path: Path) -> None:
+def test_an_unclosed_quote_raises_an_error(tmp_path: Path) -> None:
     rows = ["text,summary", "a,b", '"a stray quote,c', "d,e", "f,g"]
     with pytest.raises(ValueError, match=r"begins at line 3 .* lines 3 to 5 cannot be separated"):
         read_pairs(file(tmp_path, "end.csv", "\n".join(rows) + "\n"))
@@ -84,26 +84,26 @@ def test_a_stray_quote_swallows_nothing_in_silence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="begins at line 1"):
         read_pairs(file(tmp_path, "header.csv", 'text,"summary\na,b\n'))
     rows = ["text,summary", "a,b", '"c" d,e', "f,g", 'h,"i']  # within a line: that row alone
-    found = read_pairs(file(tmp_path, "row.csv", "\n".join(rows)))
-    assert [pair.summary for pair in found.pairs] == ["b", "g"]
-    assert [line for line, _ in found.bad_rows] == [3, 5]
-    assert "not a row of a table" in found.describe_bad_rows("row.csv")
+    loaded = read_pairs(file(tmp_path, "row.csv", "\n".join(rows)))
+    assert [pair.summary for pair in loaded.pairs] == ["b", "g"]
+    assert [line for line, _ in loaded.bad_rows] == [3, 5]
+    assert "not a row of a table" in loaded.describe_bad_rows("row.csv")
 
 
 @given(st.lists(st.tuples(*[st.text('ab"\n, x', min_size=1)] * 2), min_size=1, max_size=9))
-def test_what_csv_writes_is_read(rows: list[tuple[str, str]]) -> None:
+def test_csv_round_trip(rows: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         with (Path(folder) / "a.csv").open("w", newline="") as stream:
             csv.writer(stream).writerows([("text", "summary"), *rows])
         whole = [row for row in rows if row[0].strip() and row[1].strip()]
         if not whole:
             return
-        found = read_pairs(Path(folder) / "a.csv")
-    assert found.pairs == [Pair(text.strip(), " ".join(s.split())) for text, s in whole]
-    assert len(found.bad_rows) == len(rows) - len(whole)
+        loaded = read_pairs(Path(folder) / "a.csv")
+    assert loaded.pairs == [Pair(text.strip(), " ".join(s.split())) for text, s in whole]
+    assert len(loaded.bad_rows) == len(rows) - len(whole)
 
 
-def test_bad_rows_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_rows_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = file(tmp_path, "a.jsonl", '{"text": "a b", "summary": "a"}\nnonsense\n')
     assert len(load_pairs(path)) == 1
     assert "1 of 2 rows skipped: not JSON in 1 (line 2)" in capsys.readouterr().err
@@ -122,14 +122,12 @@ def test_bad_rows_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("a.txt", "text", [".jsonl, .csv or .tsv"]),
     ],
 )
-def test_mistakes_in_files(
-    tmp_path: Path, name: str, content: str | bytes, words: list[str]
-) -> None:
-    with pytest.raises(ValueError, match=r"a\.") as told:
+def test_errors_in_files(tmp_path: Path, name: str, content: str | bytes, words: list[str]) -> None:
+    with pytest.raises(ValueError, match=r"a\.") as error:
         read_pairs(file(tmp_path, name, content))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     for word in words:
-        assert word in str(told.value)
+        assert word in str(error.value)
 
 
 def test_one_column_for_both_is_refused(tmp_path: Path) -> None:
@@ -149,7 +147,7 @@ def test_unknown_sources_are_named() -> None:
     share=st.floats(0.02, 0.4),
     seed=st.integers(0, 9),
 )
-def test_a_split_parts_no_group(groups: list[int], share: float, seed: int) -> None:
+def test_a_split_keeps_groups_together(groups: list[int], share: float, seed: int) -> None:
     pairs = [Pair(f"text {i}", "s", f"g{group}") for i, group in enumerate(groups)]
     if len(set(groups)) < 3:
         return
@@ -164,7 +162,7 @@ def test_a_split_parts_no_group(groups: list[int], share: float, seed: int) -> N
     assert split == split_pairs(pairs, share, seed)
 
 
-def test_the_share_is_kept_where_groups_are_small() -> None:
+def test_split_fractions_with_small_groups() -> None:
     pairs = [Pair(f"text {i}", "s", f"g{i // 2}") for i in range(1000)]
     split = split_pairs(pairs, 0.1, 0)
     assert 100 <= len(split.validation) <= 101
@@ -178,14 +176,14 @@ def test_copies_of_a_text_stay_together() -> None:
     assert not {p.text for p in split.train} & {p.text for p in split.test + split.validation}
 
 
-def test_too_few_groups_and_wrong_shares() -> None:
+def test_too_few_groups_and_invalid_fractions() -> None:
     with pytest.raises(ValueError, match="2 groups"):
         split_pairs([Pair("a", "b", "x"), Pair("c", "d", "y")])
     with pytest.raises(ValueError, match=r"0\.9"):
         split_pairs([Pair("a", "b")], 0.9)
 
 
-def test_a_digest_sees_every_field() -> None:
+def test_digest_depends_on_every_field() -> None:
     pairs = [Pair("a", "b", "c"), Pair("a", "b", "d"), Pair("a", "c", "c"), Pair("b", "b", "c")]
     assert len({digest([pair]) for pair in pairs}) == 4
 
@@ -221,13 +219,13 @@ def short():
 
 
 def test_docstrings_are_parsed_and_cleaned(tmp_path: Path) -> None:
-    found = docstrings.docstring_pairs("some.module", file(tmp_path, "a.py", SOURCE))
-    assert {pair.summary for pair in found} == {
+    pairs = docstrings.docstring_pairs("some.module", file(tmp_path, "a.py", SOURCE))
+    assert {pair.summary for pair in pairs} == {
         "Tools for the small things of every day.",
         "Return the first line of it.",
     }
-    assert {pair.group for pair in found} == {"some.module"}
-    assert all("first line" not in pair.text for pair in found)
+    assert {pair.group for pair in pairs} == {"some.module"}
+    assert all("first line" not in pair.text for pair in pairs)
 
 
 def test_sources_have_their_modules_names() -> None:
@@ -249,7 +247,7 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_what_was_gathered_is_kept_by_content(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_are_cached_by_content(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = load_pairs("docstrings", quiet=True)
     assert len(pairs) == 2  # equal bodies count once
     kept = list(sources.cache_folder().iterdir())
@@ -265,7 +263,7 @@ def test_what_was_gathered_is_kept_by_content(few: Path, monkeypatch: pytest.Mon
     assert len(load_pairs("docstrings", quiet=True)) == 2  # what was broken is made anew
 
 
-def test_gathering_tells(few: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_loading_prints_progress(few: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert few.exists()
     load_pairs("docstrings")
     assert "saved 2 pairs in" in capsys.readouterr().err
@@ -316,8 +314,8 @@ Description-en: too short a text
 
 
 def test_descriptions_become_pairs() -> None:
-    found = debian.parse_pairs([PACKAGES, DESCRIPTIONS])
-    assert found == [
+    pairs = debian.parse_pairs([PACKAGES, DESCRIPTIONS])
+    assert pairs == [
         Pair(" ".join(LONG.split()), "Vi IMproved - compact version", "vim")
     ]  # the shortest of those that begin alike
 
@@ -327,43 +325,45 @@ def test_lists_in_texts_keep_their_lines() -> None:
     assert debian._join_lines(rest) == "Some words go on.\nFeatures:\n* one\n* two\nand an end."
 
 
-def test_without_apt_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_error_without_apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(ValueError, match=r"no apt.*docstrings"):
         debian.package_lists(tmp_path, print)
 
 
-def test_lists_are_fetched_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_lists_are_downloaded_into_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Only if the system has none; all that apt writes goes into our folder."""
     monkeypatch.setattr(shutil, "which", lambda _: "apt-get")
     monkeypatch.setattr(debian, "HELPER", Path(sys.executable))
     calls: list[list[str]] = []
 
-    def apt(command: list[str], tell: Callable[[], None] = lambda: None) -> bytes:
-        tell()
+    def apt(command: list[str], on_wait: Callable[[], None] = lambda: None) -> bytes:
+        on_wait()
         calls.append(list(command))
         own = f"Dir::State::lists={tmp_path / 'lists'}" in command
         if command[1] == "update":
             assert own
             for name in ("x_Packages", "x_Translation-en"):
                 file(tmp_path / "lists", name, "")
-        found = f"Packages\t$(LANGUAGE)\t{tmp_path}/lists/x_Packages\n"
-        found += f"Translations\ten\t{tmp_path}/lists/x_Translation-en\n"
-        return found.encode() if own else b"Packages\t$(LANGUAGE)\t/nowhere\n"
+        paths = f"Packages\t$(LANGUAGE)\t{tmp_path}/lists/x_Packages\n"
+        paths += f"Translations\ten\t{tmp_path}/lists/x_Translation-en\n"
+        return paths.encode() if own else b"Packages\t$(LANGUAGE)\t/nowhere\n"
 
     monkeypatch.setattr(debian, "_run", apt)
-    said: list[str] = []
-    found = debian.package_lists(tmp_path, said.append)
-    assert [path.name for path in found] == ["x_Packages", "x_Translation-en"]
+    messages: list[str] = []
+    paths = debian.package_lists(tmp_path, messages.append)
+    assert [path.name for path in paths] == ["x_Packages", "x_Translation-en"]
     assert [call[1] for call in calls] == ["indextargets", "indextargets", "update", "indextargets"]
     hooks = next(each for each in calls[2] if each.startswith("--config-file="))
     text = Path(hooks.partition("=")[2]).read_text()
     for name in ("Pre-Invoke", "Post-Invoke", "Post-Invoke-Success"):
         assert f"#clear APT::Update::{name};" in text
-    assert "downloading" in said[0]
-    assert "MB on disk so far" in said[1]
-    assert debian.package_lists(tmp_path, said.append) == found
-    assert len(said) == 2  # they are there now
+    assert "downloading" in messages[0]
+    assert "MB on disk so far" in messages[1]
+    assert debian.package_lists(tmp_path, messages.append) == paths
+    assert len(messages) == 2  # they are there now
 
 
 @pytest.mark.skipif(shutil.which("apt-config") is None, reason="needs apt")
@@ -372,17 +372,17 @@ def test_the_systems_hooks_are_cleared(tmp_path: Path, monkeypatch: pytest.Monke
     system = tmp_path / "system.conf"
     system.write_text('APT::Update::Post-Invoke { "touch /hook"; };\n')
     monkeypatch.setenv("APT_CONFIG", str(system))
-    monkeypatch.setattr(debian, "_run", lambda command, _: asked.append(command))
-    asked: list[list[str]] = []
+    monkeypatch.setattr(debian, "_run", lambda command, _: commands.append(command))
+    commands: list[list[str]] = []
     debian._download(tmp_path, print)
-    options = [each for each in asked[0] if each.startswith("--config-file=")]
+    options = [each for each in commands[0] if each.startswith("--config-file=")]
     dump = [subprocess.check_output(["apt-config", *given, "dump"]) for given in ([], options)]
     assert b"touch /hook" in dump[0]
     assert b"touch /hook" not in dump[1]
 
 
 @pytest.mark.skipif(not debian.HELPER.exists(), reason="needs apt")
-def test_packed_lists_are_opened(tmp_path: Path) -> None:
+def test_compressed_lists_are_read(tmp_path: Path) -> None:
     plain = file(tmp_path, "x_Packages", "Package: vim\nNote: caf\xe9".encode("latin-1"))
     packed = file(tmp_path, "y_Packages.gz", gzip.compress("Package: é".encode()))
     assert debian.read_package_list(plain) == "Package: vim\nNote: caf\ufffd"
@@ -411,24 +411,24 @@ def test_debian_is_read_once(
     }  # fmt: skip
 
 
-def test_the_cache_is_an_absolute_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
     assert sources.cache_folder() == Path.cwd() / "here" / "attnlab" / "summary"
 
 
-def test_a_long_wait_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_wait_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debian, "PROGRESS_SECONDS", 0.05)
-    told: list[int] = []
+    calls: list[int] = []
     sleep = [sys.executable, "-c", "import time; time.sleep(0.5); print('done')"]
-    assert debian._run(sleep, lambda: told.append(1)).strip() == b"done"
-    assert told
+    assert debian._run(sleep, lambda: calls.append(1)).strip() == b"done"
+    assert calls
     monkeypatch.setattr(debian, "TIMEOUT", 0.1)
     with pytest.raises(ValueError, match="took longer"):
         debian._run([sys.executable, "-c", "import time; time.sleep(60)"])
 
 
-def test_apt_that_fails_is_told(tmp_path: Path) -> None:
+def test_an_apt_failure_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="apt failed"):
         debian._run([sys.executable, "-c", "raise SystemExit(3)"])
     del tmp_path

@@ -39,18 +39,18 @@ def google() -> Any:
 @settings(max_examples=300)
 @given(written=TEXTS, right=TEXTS)
 def test_agrees_with_google(written: str, right: str) -> None:
-    wanted, found = google().score(right, written), rouge(written, right)
+    expected, scores = google().score(right, written), rouge(written, right)
     for kind in KINDS:
-        assert found[kind].precision == pytest.approx(wanted[kind].precision)
-        assert found[kind].recall == pytest.approx(wanted[kind].recall)
-        assert found[kind].f == pytest.approx(wanted[kind].fmeasure)
+        assert scores[kind].precision == pytest.approx(expected[kind].precision)
+        assert scores[kind].recall == pytest.approx(expected[kind].recall)
+        assert scores[kind].f == pytest.approx(expected[kind].fmeasure)
 
 
 def test_by_hand() -> None:
-    found = rouge("the cat sat on the mat", "the cat is on a mat")
-    assert (found["rouge1"].precision, found["rouge1"].recall) == (4 / 6, 4 / 6)
-    assert found["rouge2"].f == pytest.approx(1 / 5)  # "the cat" of five pairs each
-    assert found["rougeL"].f == pytest.approx(4 / 6)  # the cat on mat
+    scores = rouge("the cat sat on the mat", "the cat is on a mat")
+    assert (scores["rouge1"].precision, scores["rouge1"].recall) == (4 / 6, 4 / 6)
+    assert scores["rouge2"].f == pytest.approx(1 / 5)  # "the cat" of five pairs each
+    assert scores["rougeL"].f == pytest.approx(4 / 6)  # the cat on mat
     assert rouge("", "a")["rougeL"].f == 0
     assert rouge("...", "a")["rouge1"].f == 0
 
@@ -80,14 +80,14 @@ def test_common_subsequences(one: list[str], other: list[str]) -> None:
     text=st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=7),
     right=st.lists(st.sampled_from(["a", "b", "c", "e"]), min_size=1, max_size=5),
 )
-def test_no_choice_of_words_in_order_is_better(text: list[str], right: list[str]) -> None:
+def test_best_words_cannot_be_beaten_in_order(text: list[str], right: list[str]) -> None:
     best = rouge(best_words(" ".join(text), " ".join(right)), " ".join(right))["rougeL"].f
     for size in range(len(text) + 1):
         for chosen in combinations(text, size):
             assert rouge(" ".join(chosen), " ".join(right))["rougeL"].f <= best + 1e-12
 
 
-def test_best_words_are_shown_as_they_stand() -> None:
+def test_best_words_keep_their_case() -> None:
     assert best_words("The GNU C++ Library, for you", "gnu library") == "GNU Library"
     assert best_words("İstanbul is a city", "city is istanbul") != ""
 
@@ -99,16 +99,16 @@ def test_the_best_number_of_first_words() -> None:
 
 
 def test_scores_of_many() -> None:
-    found = score(["a b", "c"], ["a b", "d"])
-    assert found.mean["rougeL"] == 50
-    assert found.each["rouge1"] == [100, 0]
-    low, high = found.interval["rougeL"]
+    scores = score(["a b", "c"], ["a b", "d"])
+    assert scores.mean["rougeL"] == 50
+    assert scores.each["rouge1"] == [100, 0]
+    low, high = scores.interval["rougeL"]
     assert 0 <= low < 50 < high <= 100
     with pytest.raises(ValueError, match="2 summaries for 1"):
         score(["a", "b"], ["a"])
 
 
-def test_the_bootstrap_covers_as_often_as_it_says() -> None:
+def test_bootstrap_coverage() -> None:
     import random
 
     draw, inside = random.Random(0), 0

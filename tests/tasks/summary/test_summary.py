@@ -77,7 +77,7 @@ def task_of(**changes: Any) -> tuple[SummaryTask, Seq2Seq]:
     return task, TINY.build(words.tokenizer.vocabulary, 0)
 
 
-def test_the_loss_is_that_of_smoothed_targets() -> None:
+def test_loss_matches_smoothed_targets() -> None:
     task, model = task_of()
     model = model.double()
     batch = task.collate([0, 5, 11], 0)
@@ -93,7 +93,7 @@ def test_the_loss_is_that_of_smoothed_targets() -> None:
     assert task.targets(batch) == int(counted.sum())
 
 
-def test_padding_changes_no_loss() -> None:
+def test_padding_does_not_change_the_loss() -> None:
     task, model = task_of()
     together = task.loss(model, task.collate([0, 7, 19], 0)).item()
     alone = sum(task.loss(model, task.collate([row], 0)).item() for row in (0, 7, 19))
@@ -102,11 +102,11 @@ def test_padding_changes_no_loss() -> None:
 
 def test_summaries_too_long_to_learn_are_counted() -> None:
     pairs = [Pair("some text", "short"), Pair("some text", "word " * 30)]
-    found, left_out = make_rows(pairs, encoding())
-    assert (len(found), left_out) == (1, 1)
+    task_rows, left_out = make_rows(pairs, encoding())
+    assert (len(task_rows), left_out) == (1, 1)
 
 
-def test_nothing_is_measured_of_nothing() -> None:
+def test_error_if_no_summary_can_be_measured() -> None:
     pairs = [Pair(row["text"], row["summary"]) for row in rows(24)]
     long = [Pair("some text", "word " * 30)]
     task = SummaryTask(
@@ -121,7 +121,7 @@ def test_nothing_is_measured_of_nothing() -> None:
 # A run
 
 
-def test_a_limit_takes_evenly() -> None:
+def test_limit_takes_pairs_evenly() -> None:
     pairs = [Pair(str(i), "") for i in range(10)]
     assert [each.text for each in recipe.take_evenly(pairs, 7)] == list("0124578")
     assert [each.text for each in recipe.take_evenly(pairs, 3)] == list("036")
@@ -133,24 +133,24 @@ def test_a_limit_takes_evenly() -> None:
     assert recipe.take_evenly(pairs, 10) == pairs
 
 
-def test_a_run_has_a_curve() -> None:
+def test_a_run_records_its_metrics() -> None:
     checked = [row["step"] for row in Run(trained()).metrics() if "validation" in row]
     assert checked == pytest.approx([60 * part / 8 for part in range(1, 9)], abs=1)
     assert recipe.resolve_settings({"steps": 9, "evaluate_every": 4}).evaluations is None
 
 
-def test_what_was_learned() -> None:
-    found = evaluate(trained(), quiet=True)
-    assert found.scores["model"].mean["rougeL"] > 90
-    assert found.scores["best words in order"].mean["rougeL"] == 100
-    assert 20 < found.scores["first words"].mean["rougeL"] < 90
-    assert found.ratio is not None
-    assert found.ratio > 1.2
-    assert (found.unfinished, found.looping, found.cut) == (0, 0, 0)
-    assert found.accuracy is not None
-    assert found.accuracy > 0.9
+def test_a_trained_run_scores_well() -> None:
+    evaluation = evaluate(trained(), quiet=True)
+    assert evaluation.scores["model"].mean["rougeL"] > 90
+    assert evaluation.scores["best words in order"].mean["rougeL"] == 100
+    assert 20 < evaluation.scores["first words"].mean["rougeL"] < 90
+    assert evaluation.ratio is not None
+    assert evaluation.ratio > 1.2
+    assert (evaluation.unfinished, evaluation.looping, evaluation.cut) == (0, 0, 0)
+    assert evaluation.accuracy is not None
+    assert evaluation.accuracy > 0.9
     config = Run(trained()).config()
-    assert config["task"]["first_words"] == found.first_words
+    assert config["task"]["first_words"] == evaluation.first_words
     assert {"loss", "accuracy", "rougeL"} <= Run(trained()).metrics()[-1]["validation"].keys()
 
 
@@ -166,7 +166,7 @@ def test_more_steps_keep_the_warmup(tmp_path: Path) -> None:
     assert len(Run(tmp_path / "a").metrics()) == 20
 
 
-def test_a_run_goes_on(tmp_path: Path) -> None:
+def test_a_run_resumes(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "columns": Columns(group="group"), "held_out": 0.1, "model": TINY, "quiet": True,
     }  # fmt: skip
@@ -202,9 +202,9 @@ def test_docstrings_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "trained; validation loss" in out
     code, out, err = run(f"summary evaluate {tmp_path}/run --json", capsys)
     assert code == 0, err
-    found = json.loads(out)
-    assert found["measured_on"] == "test pairs of docstrings"
-    assert set(found["scores"]) == {"model", "first words", "best words in order"}
+    evaluation = json.loads(out)
+    assert evaluation["measured_on"] == "test pairs of docstrings"
+    assert set(evaluation["scores"]) == {"model", "first words", "best words in order"}
 
 
 @pytest.mark.usefixtures("few_docstrings")
@@ -234,16 +234,16 @@ def test_docstrings_that_changed_are_still_in_the_cache(
 
 
 @pytest.mark.parametrize("encoder", ["favor:features=16", "linformer", "bigbird"])
-def test_any_mechanism_reads(encoder: str, tmp_path: Path) -> None:
+def test_any_mechanism_can_be_trained(encoder: str, tmp_path: Path) -> None:
     model = SummaryModel(
         vocabulary=400, text_tokens=48, summary_tokens=12, width=32, encoder_layers=1,
         decoder_layers=1, attention=encoder, decoder_attention="elu", cross_attention="favor",
     )  # fmt: skip
-    found = recipe.train(
+    metrics = recipe.train(
         write_rows(tmp_path / "rows.jsonl", 40), out=tmp_path / "run", model=model, held_out=0.2,
         training={"steps": 2, "batch_tokens": 512}, quiet=True,
     )  # fmt: skip
-    assert found["loss"] > 0
+    assert metrics["loss"] > 0
     loaded, words, _ = recipe.load_summary(tmp_path / "run")
     for each in write_summaries(loaded, words, [TEXT], GenerationMethod(count=2))[0]:
         assert 0 < len(each.ids) <= 12
@@ -256,13 +256,13 @@ def test_any_mechanism_reads(encoder: str, tmp_path: Path) -> None:
 
 
 def test_a_summary() -> None:
-    ((found,),) = written([TEXT])
-    assert found.text == "tool for maps"
-    assert found.finished
-    assert found.log_probability < 0
+    ((summary,),) = written([TEXT])
+    assert summary.text == "tool for maps"
+    assert summary.finished
+    assert summary.log_probability < 0
 
 
-def test_many_texts_are_written_as_one_by_one() -> None:
+def test_batched_summaries_match_single_ones() -> None:
     texts = [row["text"] for row in rows(9)] + ["A game for mail and more, and more, and more."]
     for method in ({}, {"beams": 1}, {"beams": 3}):
         together = written(texts, **method)
@@ -289,18 +289,18 @@ def test_several_different_summaries_with_their_likelihood() -> None:
         {"max_new_tokens": 2, "temperature": 2.0}, {"max_new_tokens": 2},
     ]  # fmt: skip
     for method in ways:
-        (found,) = written([TEXT], count=3, **method)
-        assert len({each.text for each in found}) == len(found) == 3
+        (summaries,) = written([TEXT], count=3, **method)
+        assert len({each.text for each in summaries}) == len(summaries) == 3
         if "temperature" not in method:  # what loops or has no end comes last
-            good = [each for each in found if each.finished and not is_looping(each.text)]
-            assert good == found[: len(good)]
+            good = [each for each in summaries if each.finished and not is_looping(each.text)]
+            assert good == summaries[: len(good)]
             assert good == sorted(good, key=lambda each: -each.score)
-            for each in found:
+            for each in summaries:
                 length = len(each.ids) + each.finished
                 known = each.log_probability / length ** method.get("length_penalty", 1.0)
                 assert each.score == pytest.approx(known)
         model, words, _ = recipe.load_summary(trained())
-        for each in found:
+        for each in summaries:
             assert each.log_probability == pytest.approx(
                 known_likelihood(model, words, each), abs=1e-3
             )
@@ -318,28 +318,28 @@ def known_likelihood(model: Seq2Seq, words: SummaryTextEncoding, each: Generated
     return float(known[:, 0].sum())
 
 
-def heard(
+def collect_callbacks(
     texts: list[str], method: GenerationMethod
 ) -> tuple[Any, dict[int, list[list[int]]], int]:
     """What is returned, what a listener was told last of each text, and how often all anew."""
     model, words, _ = recipe.load_summary(trained())
-    told: dict[int, list[list[int]]] = {number: [] for number in range(len(texts))}
+    received: dict[int, list[list[int]]] = {number: [] for number in range(len(texts))}
     anew = 0
 
     def on_token(text: int, place: int, token: int) -> None:
         assert place < method.count
-        told[text] += [[] for _ in range(place + 1 - len(told[text]))]
+        received[text] += [[] for _ in range(place + 1 - len(received[text]))]
         if token != words.tokenizer.end:
-            told[text][place].append(token)
+            received[text][place].append(token)
 
     def on_best(text: int, several: list[list[int]]) -> None:
         nonlocal anew
         assert len(several) <= method.count
-        told[text], anew = [list(ids) for ids in several], anew + 1
+        received[text], anew = [list(ids) for ids in several], anew + 1
 
     return (
         write_summaries(model, words, texts, method, on_token=on_token, on_best=on_best),
-        told,
+        received,
         anew,
     )
 
@@ -358,33 +358,33 @@ def heard(
 def test_callbacks_receive_the_returned_summaries(method: GenerationMethod) -> None:
     """Of texts in any order, by their numbers."""
     texts = [row["text"] for row in rows(5)] + ["A game for mail and more, and more, and more."]
-    found, told, anew = heard(texts, method)
-    for number, several in enumerate(found):
-        assert told[number] == [each.ids for each in several]
+    returned, received, anew = collect_callbacks(texts, method)
+    for number, several in enumerate(returned):
+        assert received[number] == [each.ids for each in several]
     model, words, _ = recipe.load_summary(trained())
-    assert found == write_summaries(model, words, texts, method)  # nobody listens
+    assert returned == write_summaries(model, words, texts, method)  # nobody listens
     if method.count == 4:
         assert anew  # some were alike, so that this was tried
 
 
-def test_draws_are_the_first_different_ones_as_they_were_drawn() -> None:
+def test_samples_are_the_first_distinct_ones() -> None:
     """Samples, not the likeliest of many: each is what its own number draws."""
     texts, method = (
         [row["text"] for row in rows(4)],
         GenerationMethod(count=4, temperature=0.9, seed=1),
     )
     model, words, _ = recipe.load_summary(trained())
-    for text, found in zip(texts, write_summaries(model, words, texts, method), strict=True):
+    for text, summaries in zip(texts, write_summaries(model, words, texts, method), strict=True):
         ((draws),) = generate(
             model, [[words.tokenizer.end]], new_tokens=words.longest_summary, samples=16,
             stop=words.tokenizer.end, sampling=method.sampling(), keys=writing._text_keys([text]),
             block_repeats=3, context={"source": torch.tensor([words.encode_source(text)[0]])},
         )  # fmt: skip
         different = list(dict.fromkeys(words.decode_summary(each.ids) for each in draws))
-        assert [each.text for each in found] == different[:4]
+        assert [each.text for each in summaries] == different[:4]
 
 
-def test_draws_follow_their_seed() -> None:
+def test_samples_depend_on_the_seed() -> None:
     texts = [row["text"] for row in rows(5)]
     method: dict[str, Any] = {"temperature": 2.0, "top_k": 50, "top_p": 0.95}
     one, same = (written(texts, seed=3, **method) for _ in range(2))
@@ -394,9 +394,7 @@ def test_draws_follow_their_seed() -> None:
 
 @given(st.permutations(range(6)), st.integers(1, 6), st.sampled_from([1, 3]))
 @settings(max_examples=8, deadline=None)
-def test_a_text_is_drawn_alike_alone_and_among_others(
-    order: list[int], most: int, count: int
-) -> None:
+def test_samples_do_not_depend_on_other_texts(order: list[int], most: int, count: int) -> None:
     texts = [row["text"] for row in rows(5)] + ["A game for mail and more, and more, and more."]
     method = {"temperature": 1.5, "count": count, "seed": 9}
     chosen = [texts[i] for i in order[:most]]
@@ -405,7 +403,7 @@ def test_a_text_is_drawn_alike_alone_and_among_others(
         assert [each.text for each in among] == [each.text for each in alone]
 
 
-def test_a_text_that_is_there_twice_is_drawn_twice() -> None:
+def test_equal_texts_get_different_samples() -> None:
     one, other = written([TEXT, TEXT], temperature=3.0, seed=2)
     assert one != other
     ((alone,),) = written([TEXT], temperature=3.0, seed=2)
@@ -442,7 +440,7 @@ def test_repeats_can_be_blocked() -> None:
         ({"temperature": 1.0, "top_p": 2.0}, "or leave it out"),
     ],
 )
-def test_ways_that_cannot_be(method: dict[str, Any], words: str) -> None:
+def test_invalid_generation_methods(method: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         GenerationMethod(**method)
 
@@ -463,19 +461,19 @@ def test_loops() -> None:
     st.lists(st.sampled_from("abcdefghijkl"), min_size=1, max_size=9),
     st.lists(st.sampled_from("abcdefghijkl"), max_size=6),
 )
-def test_what_is_said_again_at_once_loops(
+def test_immediate_repetitions_are_loops(
     before: list[str], span: list[str], after: list[str]
 ) -> None:
     assert is_looping(" ".join([*before, *span, *span, *after]))
     assert not is_looping(" ".join(dict.fromkeys([*before, *span, *after])))
 
 
-def test_what_loops_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looping_summaries_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
     (plain,) = written([TEXT], beams=6, count=3)
     worst = plain[0].text
     monkeypatch.setattr(writing, "is_looping", lambda text: text == worst or is_looping(text))
-    (found,) = written([TEXT], beams=6, count=3)
-    bad_rows = [writing.is_looping(each.text) or not each.finished for each in found]
+    (summaries,) = written([TEXT], beams=6, count=3)
+    bad_rows = [writing.is_looping(each.text) or not each.finished for each in summaries]
     assert bad_rows == sorted(bad_rows)
     assert not bad_rows[0]
-    assert found[0].text == plain[1].text
+    assert summaries[0].text == plain[1].text

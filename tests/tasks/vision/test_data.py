@@ -32,7 +32,7 @@ from tests.support.image_files import (
 )
 
 
-def test_the_digits_come_along() -> None:
+def test_digits_are_included() -> None:
     dataset = open_data()
     assert dataset.train.pixels.shape == (1797, 1, 8, 8)
     assert dataset.classes == list("0123456789")
@@ -70,7 +70,7 @@ def test_sources(
     assert bright[1] - bright[0] > 90  # images and labels still belong together
 
 
-def test_pixels_stand_where_they_stood(tmp_path: Path) -> None:
+def test_pixels_keep_their_positions(tmp_path: Path) -> None:
     """The same bytes by every way that keeps them."""
     wanted = pixels(40, 3, 32, 40)
     for write in (write_cifar_binary, write_sheets):
@@ -85,7 +85,7 @@ def test_pixels_stand_where_they_stood(tmp_path: Path) -> None:
         assert torch.equal(open_data(path).train.pixels, x), shape
 
 
-def test_floats_and_any_numbers_as_labels(tmp_path: Path) -> None:
+def test_float_pixels_and_arbitrary_labels(tmp_path: Path) -> None:
     x = pixels(40, 1, 6)[:, 0].numpy()
     path = write_npz(
         tmp_path / "a.npz", x_train=x / 255.0, y_train=np.array(labels(40))[:, None] * 7 + 3,
@@ -97,9 +97,7 @@ def test_floats_and_any_numbers_as_labels(tmp_path: Path) -> None:
     assert dataset.train.labels.tolist() == labels(40)
 
 
-def test_fashion_is_found_where_it_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fashion_is_read_from_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idx, "FASHION", tmp_path / "fashion-mnist")
     with pytest.raises(ValueError, match="apt install dataset-fashion-mnist"):
         open_data("fashion")
@@ -112,7 +110,7 @@ def test_fashion_is_found_where_it_is_installed(
 # Folders
 
 
-def test_broken_images_are_named_and_left_out(tmp_path: Path) -> None:
+def test_broken_images_are_skipped_and_listed(tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     (folder / "dark" / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nno more")
     cut = (folder / "dark" / "1.png").read_bytes()[:-30]
@@ -126,7 +124,7 @@ def test_broken_images_are_named_and_left_out(tmp_path: Path) -> None:
     assert {"broken.png", "cut.png"} == {Path(s.split(":")[0]).name for s in dataset.skipped}
 
 
-def test_a_folder_with_parts_of_its_own(tmp_path: Path) -> None:
+def test_a_folder_with_train_and_test(tmp_path: Path) -> None:
     for part, each in (("train", 12), ("test", 3), ("val", 4)):
         write_folders(tmp_path / part, each)
     dataset = open_data(tmp_path, 8)
@@ -136,7 +134,7 @@ def test_a_folder_with_parts_of_its_own(tmp_path: Path) -> None:
         open_data(tmp_path, 8)
 
 
-def test_bombs_are_refused(tmp_path: Path) -> None:
+def test_decompression_bombs_are_refused(tmp_path: Path) -> None:
     """A PNG that says it has a hundred million pixels and more, in a few bytes."""
     folder = write_folders(tmp_path / "set")
     small = bytearray(encode_png(pixels(1, 1, 4)[0]))
@@ -144,26 +142,26 @@ def test_bombs_are_refused(tmp_path: Path) -> None:
     small[29:33] = struct.pack(">I", zlib.crc32(bytes(small[12:29])))
     (folder / "dark" / "bomb.png").write_bytes(bytes(small))
     dataset = open_data(folder)
-    (said,) = dataset.skipped
-    assert "20000 x 6000 pixels are too many" in said
-    assert "bomb.png" in said
+    (message,) = dataset.skipped
+    assert "20000 x 6000 pixels are too many" in message
+    assert "bomb.png" in message
 
 
 # Mistakes, each named
 
 
-def refused(source: Path, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as error:
+def refused(source: Path, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
         open_data(source)
     assert "\n" not in str(error.value)
     assert str(source.name) in str(error.value) or str(source) in str(error.value)
 
 
-def test_idx_mistakes(tmp_path: Path) -> None:
+def test_idx_errors(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "idx")
     images, numbers = (folder / f"train-{k}-ubyte" for k in ("images-idx3", "labels-idx1"))
     whole = images.read_bytes()
-    for content, said in (
+    for content, message in (
         (whole[:-1], "says 1,440 bytes; it has 1,439"),
         (whole + b"x", "has more"),
         (whole[:10], "ends inside its header"),
@@ -172,7 +170,7 @@ def test_idx_mistakes(tmp_path: Path) -> None:
         (b"\0\0\x08\x03" + b"\xff" * 12, "2,147,483,648 is the limit"),
     ):
         images.write_bytes(content)
-        with pytest.raises(ValueError, match=said) as error:
+        with pytest.raises(ValueError, match=message) as error:
             open_data(folder)
         assert str(images) in str(error.value)
     write_idx(images, pixels(40, 1, 6)[:, 0, :5])
@@ -203,7 +201,7 @@ def test_labels_out_of_range(tmp_path: Path) -> None:
         open_data(binary)
 
 
-def test_cifar_mistakes(tmp_path: Path) -> None:
+def test_cifar_errors(tmp_path: Path) -> None:
     for name in ("data_batch_1", "test_batch", "batches.meta"):
         (tmp_path / name).write_bytes(b"\x80\x02}q\x00.")
     refused(tmp_path, "pickles, which attnlab never opens; give the binary version")
@@ -214,7 +212,7 @@ def test_cifar_mistakes(tmp_path: Path) -> None:
         open_data(binary)
 
 
-def test_sheet_mistakes(tmp_path: Path) -> None:
+def test_sheet_errors(tmp_path: Path) -> None:
     folder = write_sheets(tmp_path / "s")
     (folder / "train_lables.json").write_text("[0, 1]")
     with pytest.raises(ValueError, match=r"train_lables.json: 2 labels for 40 images"):
@@ -231,7 +229,7 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"x_train": np.array([{}] * 40)}, "Object arrays cannot be loaded"),
         ({"x_train": np.zeros((40, 6))}, r"has shape \(40, 6\)"),
@@ -256,14 +254,14 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
         ({"x_test": np.zeros((0, 6, 6), np.uint8), "y_test": np.zeros(0, int)}, "no test images"),
     ],
 )
-def test_npz_mistakes(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_npz_errors(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     arrays = {**dict(np.load(write_npz(path))), **changes}
     np.savez(path, allow_pickle=True, **arrays)
-    refused(path, said)
+    refused(path, message)
 
 
-def test_an_npz_that_lies_about_its_size(tmp_path: Path) -> None:
+def test_an_npz_with_a_false_size(tmp_path: Path) -> None:
     """numpy would reserve what the header says before it looks."""
     path = tmp_path / "a.npz"
     head = "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999, 6, 6)}"
@@ -275,10 +273,10 @@ def test_an_npz_that_lies_about_its_size(tmp_path: Path) -> None:
     refused(path, "cannot be read")
 
 
-def test_what_attnlab_does_not_read(tmp_path: Path) -> None:
-    for name, said in (("a.tar.gz", "unpack it first"), ("a.csv", "give an .npz file")):
+def test_unsupported_sources(tmp_path: Path) -> None:
+    for name, message in (("a.tar.gz", "unpack it first"), ("a.csv", "give an .npz file")):
         (tmp_path / name).write_text("x")
-        refused(tmp_path / name, said)
+        refused(tmp_path / name, message)
     refused(tmp_path, "no images that attnlab can read")
     refused(tmp_path / "nowhere", "does not exist")
     folder = write_folders(tmp_path / "set")
@@ -299,7 +297,7 @@ def some(count: int, classes: int = 3) -> Dataset:
     return Dataset("some", [str(k) for k in range(classes)], images)
 
 
-def test_division_is_by_class_and_always_the_same() -> None:
+def test_split_is_by_class_and_deterministic() -> None:
     dataset = some(240)
     parts, again = split_dataset(dataset), split_dataset(dataset)
     each = (parts.train, parts.validation, parts.test)
@@ -317,7 +315,7 @@ def test_division_is_by_class_and_always_the_same() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(small=st.floats(0.01, 1), large=st.floats(0.01, 1), seed=st.integers(0, 50))
-def test_a_larger_part_holds_the_smaller(small: float, large: float, seed: int) -> None:
+def test_a_larger_fraction_contains_a_smaller_one(small: float, large: float, seed: int) -> None:
     small, large = sorted((small, large))
     images = some(90).train
     inner, outer = take_fraction(images, small, seed), take_fraction(images, large, seed)
@@ -327,7 +325,7 @@ def test_a_larger_part_holds_the_smaller(small: float, large: float, seed: int) 
     assert abs(len(outer) - 90 * large) <= 3
 
 
-def test_seeds_choose_other_parts() -> None:
+def test_fractions_depend_on_the_seed() -> None:
     images = some(90).train
     one, other = (take_fraction(images, 0.3, seed).pixels for seed in (0, 1))
     assert not torch.equal(one, other)

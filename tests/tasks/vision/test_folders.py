@@ -30,8 +30,8 @@ def sizes(dataset: Dataset) -> tuple[int, int, int]:
     return train, test, validation
 
 
-def refused(folder: Path, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as error:
+def refused(folder: Path, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
         open_data(folder, 8)
     assert str(error.value).startswith(str(folder))
     assert "\n" not in str(error.value)
@@ -40,7 +40,7 @@ def refused(folder: Path, said: str) -> None:
 # Parts
 
 
-def test_a_test_set_beside_the_classes(tmp_path: Path) -> None:
+def test_a_test_set_next_to_the_classes(tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     write_folders(folder / "test", 3)
     write_folders(folder / "val", 2)
@@ -57,7 +57,7 @@ def test_a_test_set_beside_the_classes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Test", "val"])
-def test_images_without_classes_are_no_class(name: str, tmp_path: Path) -> None:
+def test_a_part_without_class_folders(name: str, tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     some_images(folder / name)
     dataset = open_data(folder, 8)
@@ -84,7 +84,7 @@ def test_parts_may_have_capitals(names: tuple[str, str, str], tmp_path: Path) ->
     assert dataset.notes == []
 
 
-def test_what_lies_beside_train_is_told(tmp_path: Path) -> None:
+def test_notes_about_folders_next_to_train(tmp_path: Path) -> None:
     write_folders(tmp_path / "train")
     write_folders(tmp_path / "test", 3)
     write_folders(tmp_path / "testing", 2)
@@ -99,7 +99,7 @@ def test_what_lies_beside_train_is_told(tmp_path: Path) -> None:
     ]
 
 
-def test_parts_by_other_names_are_no_classes(tmp_path: Path) -> None:
+def test_parts_with_other_names_are_refused(tmp_path: Path) -> None:
     """Folders within a class's are read with it: of parts that would be quite wrong."""
     for name in ("first", "second"):
         write_folders(tmp_path / name, 2)
@@ -112,25 +112,25 @@ def test_parts_by_other_names_are_no_classes(tmp_path: Path) -> None:
 # Classes
 
 
-def test_folders_within_a_class_are_read_with_it(tmp_path: Path) -> None:
+def test_subfolders_belong_to_their_class(tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     some_images(folder / "bird" / "sub", 5)
     some_images(folder / "dark" / "more" / "still", 3)
     dataset = open_data(folder, 8)
     assert dataset.classes == ["bird", "dark", "light"]
     assert dataset.train.labels.bincount().tolist() == [5, 15, 12]
-    said = "8 images in subfolders of a class, read as part of it (bird/sub, dark/more/still)"
-    assert dataset.notes == [f"{folder}: {said}"]
+    note = "8 images in subfolders of a class, read as part of it (bird/sub, dark/more/still)"
+    assert dataset.notes == [f"{folder}: {note}"]
 
 
-def test_a_link_that_leads_back_ends(tmp_path: Path) -> None:
+def test_a_cyclic_link_ends(tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     (folder / "dark" / "all").symlink_to(folder)
     (folder / "dark" / "self").symlink_to(folder / "dark")
     assert sizes(open_data(folder, 8)) == (24, 0, 0)
 
 
-def test_a_class_without_images_is_told(tmp_path: Path) -> None:
+def test_a_class_without_images_is_reported(tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     for name in ("cow", "eel", "fox", "hen"):
         (folder / name).mkdir()
@@ -143,7 +143,7 @@ def test_a_class_without_images_is_told(tmp_path: Path) -> None:
     assert open_data(parts, 8).notes == [f"{parts / 'test'}: 1 class without a folder (light)"]
 
 
-def test_what_only_is_called_an_image_is_counted(tmp_path: Path) -> None:
+def test_files_that_only_have_the_name_of_an_image(tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     (folder / "dark" / "link.png").symlink_to(folder / "nowhere.png")
     (folder / "dark" / "dir.png").mkdir()
@@ -164,7 +164,7 @@ def test_images_without_any_class(tmp_path: Path) -> None:
     refused(some_images(tmp_path / "flat"), "images without classes; put the images of each class")
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_file_names_that_are_not_text(tmp_path: Path) -> None:
     """Of Latin-1 and with line breaks: shown by their numbers, and training goes on."""
     folder = write_folders(tmp_path / "set")
     for name in (b"\xe8.png", b"a\nb.png", "ü.png".encode()):
@@ -191,7 +191,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
 # Other kinds in the same folder
 
 
-def test_a_preview_and_labels_are_no_sheet(tmp_path: Path) -> None:
+def test_a_preview_with_labels_is_not_a_sheet(tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     (folder / "preview.png").write_bytes(encode_png(pixels(1, 3, 40)[0]))
     (folder / "labels.txt").write_text("dark\nlight\n")
@@ -200,7 +200,7 @@ def test_a_preview_and_labels_are_no_sheet(tmp_path: Path) -> None:
     assert dataset.notes == [f"{folder}: 1 image outside the class folders, not read (preview.png)"]
 
 
-def test_a_sheet_that_fits_is_one(tmp_path: Path) -> None:
+def test_a_readable_sheet_wins(tmp_path: Path) -> None:
     folder = write_sheets(write_folders(tmp_path / "set"))
     dataset = open_data(folder)
     assert sizes(dataset) == (40, 10, 0)
@@ -209,6 +209,6 @@ def test_a_sheet_that_fits_is_one(tmp_path: Path) -> None:
     assert open_data(folder, 8).classes == ["dark", "light"]
 
 
-def test_idx_files_beside_folders_of_images(tmp_path: Path) -> None:
+def test_idx_files_next_to_folders_of_images(tmp_path: Path) -> None:
     folder = write_idx_folder(write_folders(tmp_path / "set"))
     assert open_data(folder).notes == [f"{folder}: its folders of images were not read"]

@@ -54,7 +54,7 @@ def test_pixels_are_scaled_inside_the_model() -> None:
         ViTConfig(classes=3, deviation=0.0)
 
 
-def test_scale_is_that_of_all_pixels() -> None:
+def test_pixel_statistics() -> None:
     images = Images(pixels(7, 3, 5), torch.zeros(7, dtype=torch.int64))
     mean, deviation = pixel_statistics(images)
     values = to_float(images.pixels).double()
@@ -63,7 +63,7 @@ def test_scale_is_that_of_all_pixels() -> None:
 
 
 @pytest.mark.parametrize("axis", [2, 3])
-def test_without_positions_the_order_of_patches_is_nothing(axis: int) -> None:
+def test_without_positions_the_order_of_patches_does_not_matter(axis: int) -> None:
     """The two rows of patches swapped, or the two columns."""
     for position in POSITIONS:
         torch.manual_seed(0)
@@ -93,12 +93,12 @@ def test_two_dimensional_positions_by_hand() -> None:
 
 @pytest.mark.parametrize("parameters", [18_000, 27_000, 200_000, 5_000_000])
 @pytest.mark.parametrize("stages", [2, 3])
-def test_a_convnet_of_any_size_is_found(parameters: int, stages: int) -> None:
+def test_a_convnet_matches_any_size(parameters: int, stages: int) -> None:
     config = matched_convnet(parameters, classes=10, channels=3, stages=stages)
     assert abs(ConvNet(config).parameter_count() / parameters - 1) <= 0.05
 
 
-def test_a_size_that_no_convnet_has() -> None:
+def test_an_impossible_convnet_size() -> None:
     with pytest.raises(ValueError, match="is nearest"):
         matched_convnet(150, classes=10, channels=3)
     with pytest.raises(ValueError, match="cannot be halved 2 times"):
@@ -107,7 +107,7 @@ def test_a_size_that_no_convnet_has() -> None:
         ConvNet(ConvNetConfig(3, 1, 4))(torch.rand(1, 3, 8, 8))
 
 
-def test_blocks_that_were_asked_for_are_kept() -> None:
+def test_explicit_blocks_are_kept() -> None:
     """Without them a small network may get others than two; asked for, they are had or refused."""
     assert matched_convnet(18_000, classes=10, channels=3).blocks != 2
     with pytest.raises(ValueError, match="of 3 stages with 2 blocks in each has about 18,000"):
@@ -120,20 +120,20 @@ def test_blocks_that_were_asked_for_are_kept() -> None:
     [(2, 2), (3, 3), (8, 4), (10, 5), (26, 13), (28, 7), (29, 29), (31, 31), (32, 8), (34, 17),
      (64, 8), (96, 16), (224, 14)],
 )  # fmt: skip
-def test_usual_patches_tile_the_image(size: int, along: int) -> None:
+def test_default_patches_tile_the_image(size: int, along: int) -> None:
     patch = default_sizes(size)["patch"]
     assert size % patch == 0
     assert size // patch == along
 
 
-def test_images_without_usual_patches() -> None:
+def test_images_without_default_patches() -> None:
     """Of 53 pixels: patches of one would be 2,809, a patch of all is none."""
     images = Images(pixels(4, 1, 53), torch.arange(4) % 2)
     dataset = Dataset("prime", ["a", "b"], images)
     with pytest.raises(ValueError, match=r"^prime: .* images of 53 pixels; give --patch 1 or 53$"):
         make_model("vit", dataset, images, "softmax", {})
-    asked = make_model("vit", dataset, images, "softmax", {"patch": 53})
-    assert asked(torch.rand(1, 1, 53, 53)).shape == (1, 2)
+    model = make_model("vit", dataset, images, "softmax", {"patch": 53})
+    assert model(torch.rand(1, 1, 53, 53)).shape == (1, 2)
     net = make_model("convnet", dataset, images, "softmax", {})
     assert net(torch.rand(1, 1, 53, 53)).shape == (1, 2)
 
@@ -144,7 +144,7 @@ def test_sizes_that_do_not_fit_name_the_data(tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     for source, size, more in ((path, None, ""), (folder, 6, ", or another --image-size")):
         dataset = open_data(source, size)
-        for model, sizes, said in (
+        for model, sizes, message in (
             ("vit", {"patch": 4}, "patches of 4 do not tile images of 6 pixels; give --patch "
                                   "1 or 2 or 3 or 6"),
             ("convnet", {"stages": 4}, "images of 6 pixels cannot be halved 3 times; give "
@@ -152,7 +152,7 @@ def test_sizes_that_do_not_fit_name_the_data(tmp_path: Path) -> None:
         ):  # fmt: skip
             with pytest.raises(ValueError, match="give --") as error:
                 make_model(model, dataset, dataset.train, "softmax", sizes)
-            assert str(error.value) == f"{source}: {said}{more}"
+            assert str(error.value) == f"{source}: {message}{more}"
 
 
 def test_images_of_one_pixel() -> None:
@@ -168,10 +168,10 @@ def test_every_mechanism_learns_images(tmp_path: Path) -> None:
     """On another machine's budget: one step of each is enough to see that it can."""
     for name in MECHANISMS:
         text = {"bigbird": "bigbird:block=2", "linformer": "linformer:rank=3"}.get(name, name)
-        found = trained(
+        metrics = trained(
             tmp_path, attention=text, training={**QUICK, "steps": 1}, start=StartMode.OVERWRITE
         )
-        assert math.isfinite(found["loss"])
+        assert math.isfinite(metrics["loss"])
 
 
 # Augmentation
@@ -187,7 +187,7 @@ def changed(how: Augmentation, seed: int = 0, images: torch.Tensor | None = None
 
 
 @pytest.mark.parametrize("name", list(RECIPES))
-def test_a_seed_repeats_a_change(name: str) -> None:
+def test_augmentation_is_reproducible(name: str) -> None:
     how = RECIPES[name]
     one = changed(how)
     assert torch.equal(one, changed(how))
@@ -197,13 +197,13 @@ def test_a_seed_repeats_a_change(name: str) -> None:
     assert torch.equal(one, changed(how, seed=1)) == (name == "none")
 
 
-def test_moved_images_are_the_same_pixels() -> None:
+def test_shifted_images_keep_their_pixels() -> None:
     """Each by its own way: every result is the padded image seen through one of 5 x 5 windows."""
     images = images_of(20)
-    found = changed(Augmentation(crop=2 / 9), images=images)
+    shifted = changed(Augmentation(crop=2 / 9), images=images)
     padded = F.pad(images, (2,) * 4)
     ways = set()
-    for image, result in zip(padded, found, strict=True):
+    for image, result in zip(padded, shifted, strict=True):
         at = [
             (r, c)
             for r in range(5)
@@ -215,27 +215,27 @@ def test_moved_images_are_the_same_pixels() -> None:
     assert len(ways) > 8
 
 
-def test_mirrored_half_of_the_time() -> None:
+def test_half_of_the_images_are_mirrored() -> None:
     images = images_of(200)
-    found = changed(Augmentation(flip=True), images=images)
-    same = [torch.equal(a, b) for a, b in zip(images, found, strict=True)]
-    mirrored = [torch.equal(a.flip(-1), b) for a, b in zip(images, found, strict=True)]
+    flipped = changed(Augmentation(flip=True), images=images)
+    same = [torch.equal(a, b) for a, b in zip(images, flipped, strict=True)]
+    mirrored = [torch.equal(a.flip(-1), b) for a, b in zip(images, flipped, strict=True)]
     assert all(a != b for a, b in zip(same, mirrored, strict=True))
     assert 70 < sum(same) < 130
 
 
-def test_turned_by_nothing_is_the_image() -> None:
+def test_rotation_by_zero_is_the_identity() -> None:
     assert torch.allclose(changed(Augmentation(turn=1e-6)), images_of(), atol=1e-4)
     square = torch.zeros(50, 1, 9, 9)
     square[:, :, 4, 4] = 1.0  # the middle stays the brightest
-    found = changed(Augmentation(turn=45, zoom=0.2), images=square)
-    assert (found.flatten(1).argmax(1) == 40).all()
+    turned = changed(Augmentation(turn=45, zoom=0.2), images=square)
+    assert (turned.flatten(1).argmax(1) == 40).all()
 
 
 def test_cutout_hides_one_square() -> None:
     images = images_of()
-    found = changed(Augmentation(cutout=1 / 3), images=images)
-    for before, after in zip(images, found, strict=True):
+    cut = changed(Augmentation(cutout=1 / 3), images=images)
+    for before, after in zip(images, cut, strict=True):
         hidden = (before != after).any(0)
         rows, columns = hidden.any(1).nonzero()[:, 0], hidden.any(0).nonzero()[:, 0]
         assert 1 <= len(rows) <= 3
@@ -244,17 +244,17 @@ def test_cutout_hides_one_square() -> None:
         assert torch.allclose(after[:, hidden], before.mean())
 
 
-def test_color_leaves_gray_gray() -> None:
+def test_color_changes_keep_gray_images_gray() -> None:
     gray = images_of()[:, :1].expand(-1, 3, -1, -1)
-    found = changed(Augmentation(color=0.5), images=gray)
-    assert torch.allclose(found[:, 0], found[:, 2], atol=1e-6)
+    colored = changed(Augmentation(color=0.5), images=gray)
+    assert torch.allclose(colored[:, 0], colored[:, 2], atol=1e-6)
 
 
 def test_mixup_mixes_images_and_targets_alike() -> None:
     images = images_of(500, 4)
-    found, order, share = mix_images(images, 0.2, torch.Generator().manual_seed(0))
+    mixed, order, share = mix_images(images, 0.2, torch.Generator().manual_seed(0))
     s = share[:, None, None, None]
-    assert torch.allclose(found, s * images + (1 - s) * images[order])
+    assert torch.allclose(mixed, s * images + (1 - s) * images[order])
     assert float(share.min()) >= 0.5
     # the larger of b and 1 - b of Beta(0.2, 0.2): mean 1/2 + E|b - 1/2| = 0.8842
     assert float(share.mean()) == pytest.approx(0.884, abs=0.02)
@@ -287,13 +287,13 @@ def test_digits_and_letters_are_not_mirrored(classes: list[str], mirrored: bool)
         vision = VisionSettings(augmentation=name)
         assert choose_augmentation(vision, dataset).flip == (mirrored and RECIPES[name].flip)
         for flip in (True, False):  # asked for, it is so of any recipe and any set
-            asked = choose_augmentation(VisionSettings(augmentation=name, flip=flip), dataset)
-            assert asked == replace(RECIPES[name], flip=flip)
+            result = choose_augmentation(VisionSettings(augmentation=name, flip=flip), dataset)
+            assert result == replace(RECIPES[name], flip=flip)
     with pytest.raises(ValueError, match="there are none, mirror, light, strong"):
         find_recipe("heavy")
 
 
-def test_digits_are_mirrored_when_asked() -> None:
+def test_digits_are_mirrored_on_request() -> None:
     dataset = open_data("digits")
     assert not choose_augmentation(VisionSettings(), dataset).flip
     assert choose_augmentation(VisionSettings(flip=True), dataset).flip
@@ -302,7 +302,9 @@ def test_digits_are_mirrored_when_asked() -> None:
 @pytest.mark.parametrize(
     ("channels", "side", "wanted"), [(3, 32, "light"), (1, 28, "mirror"), (3, 8, "none")]
 )
-def test_what_is_changed_depends_on_size_and_color(channels: int, side: int, wanted: str) -> None:
+def test_default_augmentation_depends_on_size_and_color(
+    channels: int, side: int, wanted: str
+) -> None:
     images = Images(pixels(2, channels, side), torch.arange(2))
     dataset = Dataset("x", ["cat", "dog"], images)
     assert choose_augmentation(VisionSettings(), dataset) == RECIPES[wanted]

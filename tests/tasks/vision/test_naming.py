@@ -26,9 +26,9 @@ from tests.support.image_files import (
 )
 
 
-def refused(source: Path, file: Path, said: str) -> None:
+def refused(source: Path, file: Path, message: str) -> None:
     """One line that begins with the file."""
-    with pytest.raises(ValueError, match=said) as error:
+    with pytest.raises(ValueError, match=message) as error:
         split_dataset(open_data(source))
     assert str(error.value).startswith(f"{file}: "), error.value
     assert "\n" not in str(error.value)
@@ -41,7 +41,7 @@ def sheet(path: Path, images: torch.Tensor) -> None:
     path.write_bytes(encode_png(images.flatten(2).permute(1, 0, 2)))
 
 
-def test_sheets_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_sheets_are_sorted_by_number(tmp_path: Path) -> None:
     for number in range(1, 12):
         image = torch.full((2, 3, 32, 32), 10 * number, dtype=torch.uint8)
         sheet(tmp_path / f"data_batch_{number}.png", image)
@@ -55,7 +55,7 @@ def test_sheets_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     assert [path.name for path in sort_by_number(mixed)] == ["2", "a2", "a2b1", "a٣", "a10", "b"]
 
 
-def test_a_sheet_or_its_labels_alone(tmp_path: Path) -> None:
+def test_a_sheet_without_labels_or_labels_without_a_sheet(tmp_path: Path) -> None:
     folder = write_sheets(tmp_path / "s")
     saved = (folder / "test_lables.json").read_text()
     (folder / "test_lables.json").unlink()
@@ -87,7 +87,7 @@ def test_sheet_labels_name_their_file(tmp_path: Path) -> None:
     refused(folder, folder / "train_lables.json", r"all images are of one class \(dark\)")
 
 
-def test_only_cifar_has_its_names(tmp_path: Path) -> None:
+def test_only_cifar_gets_its_class_names(tmp_path: Path) -> None:
     """Two classes are not airplanes and automobiles; nor are ten in other files."""
     folder = write_sheets(tmp_path / "s")
     assert open_data(folder).classes == ["0", "1"]
@@ -106,7 +106,7 @@ def test_only_cifar_has_its_names(tmp_path: Path) -> None:
 # idx, CIFAR, npz
 
 
-def test_a_text_may_begin_with_a_mark(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     """Windows' Notepad writes one; it is no part of the first name or number."""
     folder = write_idx_folder(tmp_path / "idx")
     (folder / "classes.txt").write_text("zero\none\n", encoding="utf-8-sig")
@@ -116,7 +116,7 @@ def test_a_text_may_begin_with_a_mark(tmp_path: Path) -> None:
     assert open_data(folder).train.labels.tolist() == labels(40)
 
 
-def test_idx_mistakes_name_the_file(tmp_path: Path) -> None:
+def test_idx_errors_name_the_file(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "idx")
     kinds = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
     files = [folder / f"{kind}-ubyte{'' if kind[:5] == 'train' else '.gz'}" for kind in kinds]
@@ -138,9 +138,9 @@ def test_idx_mistakes_name_the_file(tmp_path: Path) -> None:
     write_idx(numbers, torch.zeros(40))
     write_idx(test_numbers, torch.zeros(10))
     refused(folder, numbers, "all images are of one class")
-    for content, said in (("", "names no class"), ("a\n", "names one class"), ("a\na", "twice")):
+    for content, message in (("", "names no class"), ("a\n", "names one class"), ("a\na", "twice")):
         (folder / "classes.txt").write_text(content)
-        refused(folder, folder / "classes.txt", said)
+        refused(folder, folder / "classes.txt", message)
     (folder / "classes.txt").write_text("a\nb\n")
     write_idx(numbers, torch.tensor(labels(40)))
     write_idx(test_numbers, torch.full((10,), 2))
@@ -157,7 +157,7 @@ def write_letters(folder: Path, name: str = "emnist-letters-") -> Path:
     return folder
 
 
-def test_a_set_has_its_name_before_its_files(tmp_path: Path) -> None:
+def test_files_may_begin_with_the_name_of_the_set(tmp_path: Path) -> None:
     folder = write_letters(tmp_path / "letters")
     dataset = open_data(folder)
     assert (len(dataset.train), dataset.test and len(dataset.test)) == (60, 20)
@@ -196,7 +196,7 @@ def test_too_few_images_name_the_file(tmp_path: Path) -> None:
     refused(folder, folder, "too few images")
 
 
-def test_a_missing_test_set_is_told(tmp_path: Path) -> None:
+def test_a_note_about_a_missing_test_set(tmp_path: Path) -> None:
     for write, name in ((write_cifar_binary, "test_batch.bin"),):
         folder = write(tmp_path / write.__name__)
         assert open_data(folder).notes == []
@@ -212,10 +212,12 @@ def test_a_missing_test_set_is_told(tmp_path: Path) -> None:
     folder = write_sheets(tmp_path / "sheets")
     for path in folder.glob("test*"):
         path.unlink()
-    said = "is not there; a fifth of the training images becomes the test set"
-    assert open_data(folder).notes == [f"{folder}/test*.png: {said}"]
+    expected_note = "is not there; a fifth of the training images becomes the test set"
+    assert open_data(folder).notes == [f"{folder}/test*.png: {expected_note}"]
     write_folders(tmp_path / "folders" / "train")
-    assert open_data(tmp_path / "folders", 8).notes == [f"{tmp_path / 'folders' / 'test'}: {said}"]
+    assert open_data(tmp_path / "folders", 8).notes == [
+        f"{tmp_path / 'folders' / 'test'}: {expected_note}"
+    ]
     x, y = pixels(40, 1, 6)[:, 0].numpy(), np.array(labels(40))
     for images, numbers, test in (
         ("x_train", "y_train", "x_test"),
@@ -224,10 +226,10 @@ def test_a_missing_test_set_is_told(tmp_path: Path) -> None:
         path = tmp_path / f"{images}.npz"
         arrays: dict[str, Any] = {images: x, numbers: y}
         np.savez(path, **arrays)
-        assert open_data(path).notes == [f"{path}: {test}: {said}"]
+        assert open_data(path).notes == [f"{path}: {test}: {expected_note}"]
 
 
-def test_a_whole_set_lacks_no_test(tmp_path: Path) -> None:
+def test_no_note_if_no_test_set_is_expected(tmp_path: Path) -> None:
     """It is not divided: nobody expects a part of it to be there."""
     path = tmp_path / "whole.npz"
     np.savez(path, images=pixels(40, 1, 6)[:, 0].numpy(), labels=np.array(labels(40)))
@@ -262,14 +264,14 @@ def test_cifar_100(tmp_path: Path) -> None:
     assert alone.notes[0].startswith(f"{tmp_path / 'test.bin'}: is not there; a fifth")
 
 
-def test_a_file_called_train_beside_folders_of_images(tmp_path: Path) -> None:
+def test_a_file_called_train_next_to_folders_of_images(tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     for name in ("train", "test"):
         (folder / name).write_text("dark/1.png")
     assert open_data(folder, 8).classes == ["dark", "light"]
 
 
-def test_one_file_of_several(tmp_path: Path) -> None:
+def test_one_file_of_a_data_set(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "idx")
     for path in folder.iterdir():
         refused(path, path, f"give its folder, {folder}")
@@ -294,7 +296,7 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     ]
 
 
-def test_what_was_not_read_is_told(tmp_path: Path) -> None:
+def test_notes_about_files_that_were_not_read(tmp_path: Path) -> None:
     write_folders(tmp_path / "train")
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "1.png").write_bytes(

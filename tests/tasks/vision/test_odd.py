@@ -17,7 +17,7 @@ from tests.support.vision_runs import QUICK, trained
 ODD = ["\x1b[31mred\nline", "[b]日本"]
 
 
-def test_names_of_classes_cannot_steer_a_terminal(
+def test_class_names_cannot_control_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_npz(tmp_path / "set.npz", 60, classes=np.array(ODD))
@@ -41,7 +41,7 @@ def without(name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (without("classes"), "has no valid classes of the task; train the run again"),
         (without("content"), "has no valid content of the task; train the run again"),
@@ -56,8 +56,8 @@ def without(name: str) -> Any:
         (lambda _: None, "does not describe a run"),
     ],
 )
-def test_a_configuration_that_lacks_something(
-    change: Any, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_incomplete_configuration(
+    change: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained(tmp_path, training={**QUICK, "steps": 1})
     folder = tmp_path / "vit"
@@ -71,5 +71,5 @@ def test_a_configuration_that_lacks_something(
         code, _, error = run(f"vision {command}", capsys)
         assert code == 2
         assert error.startswith(f"attnlab: {folder}")
-        assert said in error
+        assert message in error
         assert error.count("\n") == 1

@@ -53,11 +53,11 @@ def test_more_than_eight_bits_are_scaled(tmp_path: Path) -> None:
     assert np.array_equal(gray_of(tmp_path / "b.tif"), SHADES)
 
 
-def test_floats_are_shares_or_refused(tmp_path: Path) -> None:
-    shares = (RAMP / 65535).astype(np.float32)
-    found = gray_of(saved(Image.fromarray(shares), tmp_path / "a.tif"))
-    assert np.array_equal(found, np.round(255 * shares).astype(np.uint8))
-    for wrong in (shares * 255, shares - 0.5, np.where(shares > 0.5, np.nan, shares)):
+def test_float_images_are_from_0_to_1(tmp_path: Path) -> None:
+    fractions = (RAMP / 65535).astype(np.float32)
+    gray = gray_of(saved(Image.fromarray(fractions), tmp_path / "a.tif"))
+    assert np.array_equal(gray, np.round(255 * fractions).astype(np.uint8))
+    for wrong in (fractions * 255, fractions - 0.5, np.where(fractions > 0.5, np.nan, fractions)):
         path = saved(Image.fromarray(wrong.astype(np.float32)), tmp_path / "b.tif")
         with pytest.raises(UnreadableImageError, match=r"b\.tif: .*beyond 0 to 1"):
             open_image(path)
@@ -66,15 +66,15 @@ def test_floats_are_shares_or_refused(tmp_path: Path) -> None:
         open_image(path)
 
 
-def test_what_is_transparent_is_white(tmp_path: Path) -> None:
+def test_transparent_pixels_become_white(tmp_path: Path) -> None:
     """A black bar on nothing, in each way that a file can say nothing."""
     drawing = np.zeros((6, 7, 4), np.uint8)
     drawing[1:4, 2:5, 3] = 255
     wanted = np.where(drawing[:, :, 3] == 255, 0, 255)
     image = Image.fromarray(drawing)
     for name, how in (("a.png", {}), ("a.webp", {"lossless": True}), ("a.tif", {})):
-        found = np.asarray(open_rgb_image(saved(image, tmp_path / name, **how)))
-        assert np.array_equal(found, wanted[:, :, None].repeat(3, 2)), name
+        pixels = np.asarray(open_rgb_image(saved(image, tmp_path / name, **how)))
+        assert np.array_equal(pixels, wanted[:, :, None].repeat(3, 2)), name
     assert np.array_equal(gray_of(saved(image.convert("LA"), tmp_path / "b.png")), wanted)
     flat = Image.fromarray(np.where(wanted == 0, 0, 9).astype(np.uint8))  # 9 stands for nothing
     assert np.array_equal(gray_of(saved(flat, tmp_path / "c.png", transparency=9)), wanted)
@@ -83,27 +83,27 @@ def test_what_is_transparent_is_white(tmp_path: Path) -> None:
     for name in ("e.gif", "e.png"):
         palette = flat.convert("P")
         clear = palette.getpixel((0, 0))
-        found = np.asarray(open_rgb_image(saved(palette, tmp_path / name, transparency=clear)))
-        assert np.array_equal(found[:, :, 1], wanted), name
+        pixels = np.asarray(open_rgb_image(saved(palette, tmp_path / name, transparency=clear)))
+        assert np.array_equal(pixels[:, :, 1], wanted), name
     half = Image.fromarray(np.full((3, 5, 4), (200, 100, 0, 51), np.uint8))  # a fifth is there
-    found = np.asarray(open_rgb_image(saved(half, tmp_path / "f.png")))
-    assert found[0, 0].tolist() == [244, 224, 204]
+    pixels = np.asarray(open_rgb_image(saved(half, tmp_path / "f.png")))
+    assert pixels[0, 0].tolist() == [244, 224, 204]
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "RGB", "P", "CMYK", "YCbCr"])
-def test_every_usual_kind(mode: str, tmp_path: Path) -> None:
+def test_common_image_formats(mode: str, tmp_path: Path) -> None:
     colors = np.stack([SHADES, SHADES[::-1], SHADES[:, ::-1]], 2)
     image = Image.fromarray(colors).convert(mode)
     path = saved(image, tmp_path / "a.tif")
-    found = open_image(path)
-    assert found.mode == ("L" if mode in ("1", "L") else "RGB")
-    assert np.array_equal(np.asarray(found), np.asarray(image.convert(found.mode)))
+    opened = open_image(path)
+    assert opened.mode == ("L" if mode in ("1", "L") else "RGB")
+    assert np.array_equal(np.asarray(opened), np.asarray(image.convert(opened.mode)))
 
 
 # Damage
 
 
-def test_damage_is_named(tmp_path: Path) -> None:
+def test_damaged_images_are_named(tmp_path: Path) -> None:
     image = Image.fromarray(SHADES)
     for name in ("a.png", "a.webp"):
         path = saved(image, tmp_path / name, exif=b"Exif\0\0garbagegarbage")
@@ -119,12 +119,12 @@ def test_damage_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"nothing"])
-def test_what_can_be_read_is_named(content: bytes, tmp_path: Path) -> None:
+def test_errors_list_the_readable_formats(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(content)
-    with pytest.raises(UnreadableImageError) as told:
+    with pytest.raises(UnreadableImageError) as error:
         open_rgb_image(path)
-    assert str(told.value) == (
+    assert str(error.value) == (
         f"{path}: no image that can be read "
         "(none of BMP, GIF, JPEG, PNG, PPM, TIFF, WEBP, or damaged)"
     )
@@ -147,7 +147,7 @@ def whole(form: str) -> bytes:
     changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), min_size=1, max_size=8),
     kept=st.floats(0.05, 1),
 )
-def test_any_damage_is_one_named_error(
+def test_any_damage_raises_one_error(
     form: str,
     changes: list[tuple[float, int]],
     kept: float,
@@ -158,13 +158,13 @@ def test_any_damage_is_one_named_error(
         content[int(place**2 * len(content))] = value
     path = tmp_path_factory.getbasetemp() / "damaged"
     path.write_bytes(content[: int(kept**0.2 * len(content))])
-    said = ""
+    message = ""
     try:
         assert center_crop(open_rgb_image(path), 4).shape == (4, 4, 3)
     except UnreadableImageError as error:
-        said = str(error)
-    assert not said or said.startswith(f"{path}: no image that can be read (")
-    assert "\n" not in said
+        message = str(error)
+    assert not message or message.startswith(f"{path}: no image that can be read (")
+    assert "\n" not in message
 
 
 def test_a_path_that_names_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

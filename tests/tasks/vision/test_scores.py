@@ -59,7 +59,7 @@ def test_scores_by_hand() -> None:
     json.dumps(report)
 
 
-def test_a_page_of_pictures() -> None:
+def test_page_with_pictures() -> None:
     torch.manual_seed(0)
     names = [f"<b>{k}" for k in range(30)]
     logits, labels = torch.randn(400, 30), torch.arange(400) % 30
@@ -85,7 +85,7 @@ def test_a_page_of_pictures() -> None:
     assert perfect.sections[2].findings == ["The model made no mistake."]
 
 
-def test_evaluating_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(f"vision evaluate {runs / 'vit'} --overwrite", capsys)
     assert code == 0
     assert "10 of 10 test images were classified correctly: 100.0%" in out
@@ -101,7 +101,7 @@ def test_evaluating_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "not a run folder" in error
 
 
-def test_evaluating_replaces_nothing_of_the_run(
+def test_evaluate_keeps_the_files_of_the_run(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = (runs / "vit" / "config.json").read_bytes()
@@ -150,17 +150,17 @@ def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         image = torch.full((3, 20, 30), shade, dtype=torch.uint8)
         (tmp_path / f"{name}.png").write_bytes(encode_png(image))
     paths = [tmp_path / "dark.png", tmp_path / "light.png"]
-    found = classify(runs / "vit", paths)
-    assert [each.probabilities[0][0] for each in found] == ["0", "1"]
+    predictions = classify(runs / "vit", paths)
+    assert [each.probabilities[0][0] for each in predictions] == ["0", "1"]
     assert all(
-        sum(c for _, c in each.probabilities) == pytest.approx(1, abs=1e-5) for each in found
+        sum(c for _, c in each.probabilities) == pytest.approx(1, abs=1e-5) for each in predictions
     )
     listed = " ".join(map(str, paths))
     code, out, _ = run(f"vision classify {runs / 'convnet'} {listed} --json", capsys)
     assert code == 0
     assert [next(iter(each["chances"])) for each in json.loads(out)] == ["0", "1"]
     (tmp_path / "none.png").write_text("no image")
-    for what, said in (
+    for what, message in (
         (f"{tmp_path / 'none.png'}", "none.png: no image that can be read"),
         (f"{tmp_path / 'nowhere.png'}", "nowhere.png: is not there"),
         ("", "no images; give image files"),
@@ -169,7 +169,7 @@ def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     ):
         code, _, error = run(f"vision classify {runs / 'vit'} {what}", capsys)
         assert code == 2, what
-        assert said in error
+        assert message in error
     page = tmp_path / "p.html"
     for rest in ("", f"{paths[1]}"):
         code, _, error = run(f"vision classify {paths[0]} {rest} --explain {page}", capsys)
@@ -177,17 +177,17 @@ def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         assert "dark.png: is a file; give the folder of a run first, then images" in error
 
 
-def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.html"
     code, out, _ = run(f"vision classify {runs / 'vit'} --test 3 4 --explain {page}", capsys)
     assert code == 0
     assert "test image 3: 1 " in out
     assert "(it is 1)" in out
-    found, pictures = classify_test(runs / "vit", [3, 4])
+    predictions, pictures = classify_test(runs / "vit", [3, 4])
     for number in (3, 4):  # each page is what look says of that very image
         file = tmp_path / f"test-{number}.png"
         file.write_bytes(encode_png(pictures[number - 3]))
-        name, chance = found[number - 3].probabilities[0]
+        name, chance = predictions[number - 3].probabilities[0]
         assert name == str(number % 2)
         title = f"vit: test-{number}.png is {name} ({chance:.0%})"
         seen = look(str(runs / "vit"), image=file, title=title)
@@ -227,7 +227,7 @@ def _check_attention(side: CapturePanel, folder: Path, pixels: torch.Tensor) -> 
     assert torch.allclose(side.flow.rollout[0], half, atol=1e-5)
 
 
-def test_a_picture_is_written_as_it_is() -> None:
+def test_png_keeps_the_pixels() -> None:
     import tempfile
 
     for channels in (1, 3):

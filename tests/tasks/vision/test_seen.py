@@ -35,7 +35,7 @@ def rows_of(images: Images) -> list[bytes]:
     return [bytes(row) for row in images.pixels.flatten(1).numpy()]
 
 
-def test_digests_are_of_the_pixels_alone() -> None:
+def test_digests_depend_on_the_pixels_alone() -> None:
     one = Images(pixels(5, 3, 4), torch.arange(5), "a")
     other = Images(one.pixels.flip(0), torch.zeros(5, dtype=torch.long), "b")
     assert image_digests(one).tolist() == image_digests(other).flip(0).tolist()
@@ -46,7 +46,7 @@ def test_digests_are_of_the_pixels_alone() -> None:
     assert same.tolist() == [True, True, False, True, True]
 
 
-def test_what_was_learned_from_is_never_measured_as_a_test(
+def test_training_images_are_left_out_of_the_test(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One image less, and the whole set is divided anew."""
@@ -57,21 +57,25 @@ def test_what_was_learned_from_is_never_measured_as_a_test(
     less = write_plain(tmp_path / "less.npz", first=1)
     leaked = [row in learned for row in rows_of(split_dataset(open_data(less)).test)]
     assert sum(leaked) > 5  # the division by itself would measure these
-    found = prepare_scoring(tmp_path / "vit", less)
-    assert not learned & set(rows_of(found.images))
+    scoring_input = prepare_scoring(tmp_path / "vit", less)
+    assert not learned & set(rows_of(scoring_input.images))
     whole = open_data(less).train
-    assert [rows_of(whole)[i] for i in found.numbers.tolist()] == rows_of(found.images)
+    assert [rows_of(whole)[i] for i in scoring_input.numbers.tolist()] == rows_of(
+        scoring_input.images
+    )
     left_out = sum(row in learned for row in rows_of(whole))
     page = tmp_path / "less.html"
     code, out, error = run(f"vision evaluate {tmp_path / 'vit'} --data {less} --out {page}", capsys)
     assert code == 0, error
-    said = f"{left_out} images were left out, because the run was trained or validated on them"
-    assert said in " ".join(out.split())
-    assert said in page.read_text()
+    sentence = f"{left_out} images were left out, because the run was trained or validated on them"
+    assert sentence in " ".join(out.split())
+    assert sentence in page.read_text()
     assert json.loads((tmp_path / "less.json").read_text())["left_out"] == left_out
 
 
-def test_nothing_is_left_to_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_if_all_images_were_used_in_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_plain(tmp_path / "set.npz")
     trained(tmp_path, training=SHORT)
     own = split_dataset(open_data(tmp_path / "set.npz"))
@@ -84,7 +88,9 @@ def test_nothing_is_left_to_measure(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not list((tmp_path / "vit").glob("*.html"))
 
 
-def test_a_run_without_digests_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_of_a_run_without_digests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trained(tmp_path, training=SHORT)
     seen = tmp_path / "vit" / SEEN
     seen.write_bytes(b"cut")
@@ -107,7 +113,7 @@ def test_a_run_without_digests_says_so(tmp_path: Path, capsys: pytest.CaptureFix
     assert evaluate(tmp_path / "vit", other)[0]["left_out"] == 0
 
 
-def test_only_the_fraction_that_was_learned_from_counts_as_seen(tmp_path: Path) -> None:
+def test_only_the_training_fraction_counts_as_seen(tmp_path: Path) -> None:
     write_plain(tmp_path / "set.npz")
     parts = split_dataset(open_data(tmp_path / "set.npz"))
     for share, start in ((1.0, StartMode.NEW), (0.5, StartMode.OVERWRITE)):
@@ -125,7 +131,7 @@ def test_only_the_fraction_that_was_learned_from_counts_as_seen(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("tested", [False, True])
-def test_other_data_are_named_and_measured_as_such(
+def test_reports_name_other_data(
     tested: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained(tmp_path, training=SHORT)
@@ -148,28 +154,32 @@ def test_other_data_are_named_and_measured_as_such(
     assert (report["trained_on"], report["trained_data"]) == (54, str(tmp_path / "set.npz"))
     assert (report["data"], report["foreign"]) == (str(other), True)
     for text in (out, (folder / "test-the-other.html").read_text()):
-        said = "".join(text.split())  # a line may be broken anywhere in a long path
-        assert f"of{count}{'test' if tested else ''}imagesof" in said
-        assert re.search(r"Trainedon\W+(value\W+)?54\b", said)  # a tile, in the page as JSON
-        assert f"imagesof{tmp_path / 'set.npz'}" in said
-        assert ("owntestsetisscored" if tested else "soallitsimagesarescored") in said
+        joined = "".join(text.split())  # a line may be broken anywhere in a long path
+        assert f"of{count}{'test' if tested else ''}imagesof" in joined
+        assert re.search(r"Trainedon\W+(value\W+)?54\b", joined)  # a tile, in the page as JSON
+        assert f"imagesof{tmp_path / 'set.npz'}" in joined
+        assert ("owntestsetisscored" if tested else "soallitsimagesarescored") in joined
     code, _, error = run(f"{command} --data '{other}' --split validation --overwrite", capsys)
     assert code == 2
     assert "the run was not trained on it, so it has no validation images" in error
 
 
-def test_the_same_data_elsewhere_are_the_runs_own(tmp_path: Path) -> None:
+def test_moved_data_are_recognized(tmp_path: Path) -> None:
     trained(tmp_path, training=SHORT)
     moved = (tmp_path / "set.npz").rename(tmp_path / "moved.npz")
-    subject = prepare_scoring(tmp_path / "vit", moved, "validation")
-    assert (subject.name, subject.description["foreign"], len(subject.images)) == (
+    scoring_input = prepare_scoring(tmp_path / "vit", moved, "validation")
+    assert (
+        scoring_input.name,
+        scoring_input.description["foreign"],
+        len(scoring_input.images),
+    ) == (
         "validation",
         False,
         6,
     )
 
 
-def test_beginning_anew_leaves_no_report_of_other_weights(
+def test_overwriting_a_run_removes_old_reports(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trained(tmp_path, training=SHORT)
@@ -177,12 +187,17 @@ def test_beginning_anew_leaves_no_report_of_other_weights(
     other = write_plain(tmp_path / "other.npz", 30, seed=8)
     for options in ("", f" --data {other}", " --split train"):
         assert run(f"vision evaluate {folder}{options}", capsys)[0] == 0
-    mine = {"mine.html": "a", "test-mine.html": "b", "test-notes.json": "[1]", "test-x.json": "no"}
-    for name, text in mine.items():
+    user_files = {
+        "mine.html": "a",
+        "test-mine.html": "b",
+        "test-notes.json": "[1]",
+        "test-x.json": "no",
+    }
+    for name, text in user_files.items():
         (folder / name).write_text(text)
     trained(tmp_path, training=SHORT, start=StartMode.OVERWRITE)
     left = {path.name for path in folder.iterdir() if path.suffix in (".html", ".json")}
-    assert left == {"config.json", *mine}
-    assert {name: (folder / name).read_text() for name in mine} == mine
+    assert left == {"config.json", *user_files}
+    assert {name: (folder / name).read_text() for name in user_files} == user_files
     code, _, error = run(f"vision evaluate {folder}", capsys)
     assert code == 0, error

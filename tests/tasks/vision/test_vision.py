@@ -34,7 +34,7 @@ COVERS = "covers all 37 tokens, so it equals softmax"
 
 
 @pytest.mark.parametrize("count", [5, 16, 40])
-def test_every_step_has_as_many_images(count: int) -> None:
+def test_every_step_has_the_same_number_of_images(count: int) -> None:
     images = Images(pixels(count, 1, 4), torch.arange(count))
     task = VisionTask(images, images, augmentation=Augmentation(), batch=16)
     assert len(task.lengths(0)) % 16 == 0
@@ -47,7 +47,7 @@ def test_every_step_has_as_many_images(count: int) -> None:
     assert (len(left_out) > 8) == (count == 40)  # others each time
 
 
-def test_the_run_explains_itself(tmp_path: Path) -> None:
+def test_run_folder_contains_the_settings(tmp_path: Path) -> None:
     assert trained(tmp_path)["accuracy"] == 1.0
     config = Run(tmp_path / "vit").config()
     task = config["task"]
@@ -81,7 +81,7 @@ def test_more_steps_keep_the_warmup_that_the_run_began_with(tmp_path: Path) -> N
         trained(tmp_path, training={**QUICK, "warmup_steps": 8}, start=StartMode.RESUME)
 
 
-def test_an_unfinished_run_is_not_measured(
+def test_an_unfinished_run_is_not_scored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _interrupted(tmp_path, {**QUICK, "save_every": 7})
@@ -114,15 +114,15 @@ def _interrupted(tmp_path: Path, training: dict[str, Any], **changes: Any) -> No
             trained(tmp_path, training=training, start=StartMode.OVERWRITE, **changes)
 
 
-def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
+def test_the_best_weights_are_kept(tmp_path: Path) -> None:
     """Also when the run was stopped after them and went on from a checkpoint."""
-    told = iter([0.2, 0.9, 0.9, 0.5, 0.4])
+    accuracies = iter([0.2, 0.9, 0.9, 0.5, 0.4])
     seen: list[dict[str, torch.Tensor]] = []
 
     def fake_evaluate(self: VisionTask, model: nn.Module) -> dict[str, float]:
         del self
         seen.append({name: p.detach().clone() for name, p in model.named_parameters()})
-        return {"accuracy": next(told, 0.9), "loss": 1.0}
+        return {"accuracy": next(accuracies, 0.9), "loss": 1.0}
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(VisionTask, "evaluate", fake_evaluate)
@@ -130,11 +130,11 @@ def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
         trained(tmp_path, training=training)
         kept = dict(Run(tmp_path / "vit").model().named_parameters())
         assert all(torch.equal(kept[name], seen[2][name]) for name in kept)  # the later of two
-        told = iter([0.3])
+        accuracies = iter([0.3])
         trained(tmp_path, training={**training, "steps": 12}, start=StartMode.RESUME)
         again = dict(Run(tmp_path / "vit").model().named_parameters())
         assert all(torch.equal(again[name], kept[name]) for name in kept)
-        told = iter([0.2, 0.9, 0.5])
+        accuracies = iter([0.2, 0.9, 0.5])
         trained(
             tmp_path,
             training={**training, "steps": 6, "keep_best": False},
@@ -145,7 +145,7 @@ def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"model": "cnn"}, "there are vit, convnet"),
         ({"model": "convnet", "attention": "favor"}, "--attention is for a vit"),
@@ -170,13 +170,13 @@ def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
         ({"start": "overwirte"}, "start is 'overwirte'; give new, resume, overwrite"),
     ],
 )
-def test_mistakes(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_errors(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
         trained(tmp_path, **{"sizes": {}, **changes})
     assert not list(tmp_path.glob("*/model.safetensors"))
 
 
-def test_other_data_than_the_run_learned(tmp_path: Path) -> None:
+def test_changed_data_are_refused(tmp_path: Path) -> None:
     trained(tmp_path, training={**QUICK, "steps": 2})
     write_npz(tmp_path / "set.npz", 80)
     with pytest.raises(ValueError, match="has changed since the run was trained on it"):
@@ -199,7 +199,7 @@ def test_other_data_than_the_run_learned(tmp_path: Path) -> None:
         ("favor", []),
     ],
 )
-def test_what_is_softmax_on_so_few_tokens_says_so(attention: str, notes: list[str]) -> None:
+def test_note_about_mechanisms_that_equal_softmax(attention: str, notes: list[str]) -> None:
     sizes: dict[str, Any] = {"channels": 1, "patch": 1, "width": 16, "layers": 2, "heads": 2}
     model = ViT(ViTConfig(2, 6, attention=attention, **sizes))
     assert softmax_notes(model) == notes
@@ -212,7 +212,7 @@ def test_what_is_softmax_on_so_few_tokens_says_so(attention: str, notes: list[st
     assert equal == bool(notes)
 
 
-def test_the_note_is_told_before_training(
+def test_the_note_is_printed_before_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = "--steps 1 --width 16 --layers 1 --heads 2 --attention window"
@@ -267,9 +267,7 @@ def test_mirroring_can_be_turned_off(
     assert Run(out).config()["task"]["augmentation"]["flip"] is flip
 
 
-def test_every_broken_image_is_named_somewhere(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_broken_image_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_folders(tmp_path / "set")
     for number in range(5):
         (folder / "dark" / f"broken-{number}.png").write_bytes(b"no")
