@@ -70,7 +70,7 @@ class ReadText:
         return self.sequence.texts.index(word)
 
 
-class TextReader:
+class SentenceReader:
     """Runs a model on texts and captures its attention."""
 
     def __init__(self, inspected: InspectedHuggingFaceModel) -> None:
@@ -104,19 +104,19 @@ class TextReader:
 
 
 @lru_cache(maxsize=2)
-def trained_reader(name: str) -> TextReader:
+def trained_reader(name: str) -> SentenceReader:
     path = _model_path(name)
     assert path is not None, f"{name} is not installed, which needs_models should have reported"
-    return TextReader(open_huggingface(path))
+    return SentenceReader(open_huggingface(path))
 
 
 @lru_cache(maxsize=2)
-def untrained_reader(name: str, seed: int) -> TextReader:
+def untrained_reader(name: str, seed: int) -> SentenceReader:
     """The same architecture with new random weights."""
-    return TextReader(trained_reader(name).inspected.untrained(seed))
+    return SentenceReader(trained_reader(name).inspected.untrained(seed))
 
 
-def get_reader(name: str, seed: int, *, untrained: bool) -> TextReader:
+def get_reader(name: str, seed: int, *, untrained: bool) -> SentenceReader:
     return untrained_reader(name, seed) if untrained else trained_reader(name)
 
 

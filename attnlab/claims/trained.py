@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims._trained_models import (
-    TextReader,
+    SentenceReader,
     get_reader,
     needs_models,
     sentences_for,
@@ -57,7 +57,7 @@ def untrained_uniform(trial: Trial) -> Evidence:
     )
 
 
-def _normalized_entropies(reader: TextReader, texts: Sequence[str]) -> Tensor:
+def _normalized_entropies(reader: SentenceReader, texts: Sequence[str]) -> Tensor:
     """(texts, L): the mean entropy of each layer's rows, divided by its maximum."""
     entropies = []
     for text in texts:

@@ -17,7 +17,7 @@ from torch import Tensor
 from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Size, Trial, claim, mean_interval
 from attnlab.claims._trained_models import (
     ReadText,
-    TextReader,
+    SentenceReader,
     get_reader,
     needs_models,
     sentences_for,
@@ -116,7 +116,9 @@ def _special_token_scores(read: ReadText) -> Tensor:
     return _above_chance(read.weights[:, :, ~marks][..., marks].sum(-1).mean(-1), marks)
 
 
-def _word_list_scores(reader: TextReader, trial: Trial, pairs: Sequence[tuple[str, str]]) -> Tensor:
+def _word_list_scores(
+    reader: SentenceReader, trial: Trial, pairs: Sequence[tuple[str, str]]
+) -> Tensor:
     """(pairs, L, H): how much two words attend to each other rather than to others of their list.
 
     Ignores weight on the word itself and on special tokens, where most heads have most of it.

@@ -21,7 +21,7 @@ from attnlab.claims._claim import (
     mean_interval,
 )
 from attnlab.claims._trained_models import (
-    TextReader,
+    SentenceReader,
     get_reader,
     needs_models,
     sentences_for,
@@ -153,7 +153,7 @@ def context_changes_keys(trial: Trial) -> Evidence:
     return Evidence(judged, plot, details=details, parts={WEIGHT_CHANGE: weight_change})
 
 
-def _context_changes(reader: TextReader, one: str, other: str, word: str) -> Tensor:
+def _context_changes(reader: SentenceReader, one: str, other: str, word: str) -> Tensor:
     """(2, L): 1 - cosine of the word's keys, and of its rows of weights, mean over heads.
 
     If the sentences differ in length, only the common positions of the rows are compared.
@@ -222,7 +222,7 @@ def _shuffled_correlation(
 
 
 def _gradient_norms(
-    reader: TextReader, text: str, generator: torch.Generator, directions: int = 4
+    reader: SentenceReader, text: str, generator: torch.Generator, directions: int = 4
 ) -> Tensor:
     """(T,): norm of the gradient at each token's embedding, over random directions."""
     inputs = dict(reader.inspected.prepare(LookInput(text)).inputs)
