@@ -47,7 +47,7 @@ def registries() -> Iterator[None]:
 
 
 def installed(folder: Path, entries: str, **modules: str) -> Path:
-    """A folder as pip would leave it: modules, and the metadata of a distribution."""
+    """A folder as pip installs it: modules, and the metadata of a distribution."""
     info = folder / "fake-1.2.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake\nVersion: 1.2\n")
@@ -121,7 +121,7 @@ def test_a_file_with_a_claim(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_entry_points_are_loaded(tmp_path: Path) -> None:
-    """A module that defines something, or the thing itself."""
+    """An entry point names a module, or one object."""
     entries = (
         "[attnlab.mechanisms]\nmine = fake_sigmoid:Sigmoid\nagain = fake_module\n"
         "[attnlab.claims]\nmine = fake_claims\n"

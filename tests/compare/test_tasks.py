@@ -25,7 +25,7 @@ from attnlab.training import InterruptedTraining, Run
 from attnlab.training import _loop as loop
 from tests.support.command_line import run
 from tests.support.image_files import write_npz
-from tests.support.small_training import Ticking
+from tests.support.small_training import SteppingClock
 from tests.support.summary_runs import TINY, trained, write_rows
 
 FILES = "--corpus world/corpus.txt --pairs world/train.tsv"
@@ -42,7 +42,7 @@ WORLD: dict[str, Any] = {
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """0.005 minutes are 20 steps, on any machine."""
-    monkeypatch.setattr(loop, "time", Ticking())
+    monkeypatch.setattr(loop, "time", SteppingClock())
 
 
 @pytest.fixture

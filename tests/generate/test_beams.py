@@ -72,7 +72,7 @@ def test_one_beam_is_greedy(stop: int | tuple[int, ...] | None, seed: int) -> No
 def naive_beams(
     model: Toy, prompt: Sequence[int], new_tokens: int, stop: int, width: int, penalty: float
 ) -> list[Generated]:
-    """The definition: no batch, no state and no early end."""
+    """The definition: no batch, no state and no early stop."""
     live, pool = [Generated()], []
     for _ in range(new_tokens):
         grown = []
@@ -175,11 +175,11 @@ def test_a_vocabulary_of_only_stops() -> None:
     assert results[0].score > results[1].score
 
 
-# What is told on the way
+# Progress callbacks
 
 
 def test_the_best_so_far_are_reported_after_each_step() -> None:
-    """Those that ended and those that may go on, by their score; at last what is returned."""
+    """Finished and live sequences ranked by score, and at the end those that are returned."""
     model, prompts = Toy(V=4, seed=3), [[3, 1, 2], [2], [0, 1]]
     events: list[tuple[int, list[list[int]]]] = []
     options: dict[str, Any] = {"new_tokens": 4, "stop": 1, "width": 256, "best": 5}

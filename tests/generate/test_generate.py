@@ -1,4 +1,4 @@
-"""One generator for any model: here for toys whose every answer can be worked out another way.
+"""Generation with toy models whose every output can be computed in another way.
 
 Letters: B prompts, T tokens of the longest prompt, R rows of the batch, V vocabulary.
 """
@@ -232,7 +232,7 @@ def test_top_p_keeps_the_smallest_set_with_that_mass(
     assert float(results.sum()) == pytest.approx(1)
     mass, least = float(whole[allowed].sum()), float(whole[allowed].min())
     assert mass >= top_p - 1e-12
-    assert mass - least < top_p + 1e-12  # without its least likely token it were too small
+    assert mass - least < top_p + 1e-12  # without its least likely token it would be too small
     assert bool((whole[~allowed] <= least).all())
     assert torch.allclose(results[allowed], whole[allowed] / mass)
 
@@ -285,7 +285,7 @@ def test_finished_rows_leave_the_batch() -> None:
 
 def test_a_few_finished_rows_leave_too_and_the_last_token_is_not_read() -> None:
     model = Toy(V=8)
-    model.table[:, 7] = -99  # nobody stops by itself
+    model.table[:, 7] = -99  # no row stops by itself
     model.table[follow(torch.tensor(1), torch.tensor(2)), 7] = 99  # but [2] does at once
     stayers = [[6, a, 5] for a in range(5)]
     results = generate(model, [[2], *stayers], new_tokens=40, stop=7)

@@ -1,4 +1,4 @@
-"""Many prompts on several threads: what is written, and what is left behind."""
+"""Generation for many prompts on several threads."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_failure_is_raised_and_nothing_changed() -> None:
 
 
 def test_autocast_stays_in_this_thread() -> None:
-    """It holds for the thread that began it alone."""
+    """Autocast applies only to the thread that enabled it."""
     flags = []
     with torch.autocast("cpu", dtype=torch.bfloat16):
         map_in_threads(

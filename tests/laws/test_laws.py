@@ -178,7 +178,7 @@ def test_laws_of_states_over_several_kernel_chunks(
 @pytest.mark.parametrize("in_torch", [False, True])
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_a_state_is_read_only_with_its_dtype(name: str, in_torch: bool) -> None:
-    """The kernels would read numbers of one size as numbers of another."""
+    """The kernels would misread numbers of another size."""
     mechanism = build(name, {"torch": in_torch})
     inputs = make_inputs(mechanism, B=2, G=3, T=1, S=5)
     state = mechanism.absorb(inputs.k, inputs.v)

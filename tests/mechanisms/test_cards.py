@@ -1,4 +1,4 @@
-"""A card says what a mechanism can do; here it is held to its word, and errors to theirs."""
+"""Cards are true, and errors are one clear line."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_older_state_copies_before_it_branches() -> None:
             assert torch.allclose(mechanism.read(q, state, 0), expected, atol=1e-6)
 
 
-# Errors: one ValueError each, restating what was given
+# Errors: one ValueError that repeats the arguments
 
 
 def expect_error(call: Any, *words: str) -> None:
@@ -244,7 +244,7 @@ def test_empty_sizes(name: str) -> None:
 
 @every
 def test_a_trimmed_state_and_its_original_are_independent(name: str) -> None:
-    """Both append, the trimmed one into what was the other's padding; neither sees the other."""
+    """Both append, the trimmed one into the other's padding; neither sees the other's tokens."""
     mechanism = make(name)
     q, k, v = tensors(T=9, S=9)
     real = torch.arange(5) < torch.tensor([5, 2])[:, None]

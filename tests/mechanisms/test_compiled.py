@@ -33,16 +33,16 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
-def draw(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+def random_normal(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def features(seed: int, kind: str, shape: tuple[int, ...], C: int, scale: float) -> Features:
     """Positive features, or signed ones with a log each or one for all."""
-    log = scale * draw(seed, *shape, 1 if kind == "shared" else C)
-    # bounded away from zero, so that no denominator cancels and rounding can be told from mistakes
-    sign = None if kind == "positive" else draw(seed + 1, *shape, C).abs() + 0.1
+    log = scale * random_normal(seed, *shape, 1 if kind == "shared" else C)
+    # bounded away from zero, so that no denominator cancels and errors are not due to rounding
+    sign = None if kind == "positive" else random_normal(seed + 1, *shape, C).abs() + 0.1
     return Features(sign, log)
 
 
@@ -88,12 +88,12 @@ def test_the_scan_equals_the_torch_path(
     B, H, T, C, M = sizes
     shape = (B, H, T)
     query, key = (features(seed + n, kind, shape, C, scale) for n in (0, 10))
-    value = draw(seed + 20, B, H, T, M)
+    value = random_normal(seed + 20, B, H, T, M)
     if padded:
-        hidden = draw(seed + 30, B, 1, T, 1) > 0.3
+        hidden = random_normal(seed + 30, B, 1, T, 1) > 0.3
         key = Features(key.sign, key.log.masked_fill(hidden, LOG_ZERO))
         value = value.masked_fill(hidden, 0)
-    direction = draw(seed + 40, B, H, T, M)
+    direction = random_normal(seed + 40, B, H, T, M)
     compiled_inputs, torch_inputs = leaves(query, key, value), leaves(query, key, value)
     one, other = compiled.causal(*rebuilt(compiled_inputs)), in_torch(*rebuilt(torch_inputs))
     assert_close([one], [other], 1e-11)
@@ -107,11 +107,11 @@ def test_the_scan_equals_the_torch_path(
 @pytest.mark.parametrize("T", [1, 23, 24, 25, 200])
 def test_the_scan_in_float32_is_exact_to_rounding(kind: str, T: int) -> None:
     query, key = (features(n, kind, (1, 2, T), 64, 2.0) for n in (0, 10))
-    inputs = leaves(query, key, draw(20, 1, 2, T, 64))
+    inputs = leaves(query, key, random_normal(20, 1, 2, T, 64))
     small = [x.detach().float().requires_grad_() for x in inputs]
     one, other = compiled.causal(*rebuilt(small)), in_torch(*rebuilt(inputs))
     assert_close([one], [other], 3e-6)
-    direction = draw(40, 1, 2, T, 64)
+    direction = random_normal(40, 1, 2, T, 64)
     actual = torch.autograd.grad((one * direction.float()).sum(), small)
     expected = torch.autograd.grad((other * direction).sum(), inputs)
     assert_close(actual, expected, 1e-5)
@@ -122,7 +122,7 @@ def test_the_scan_in_float32_is_exact_to_rounding(kind: str, T: int) -> None:
     ("dtype", "name", "low"), [(torch.float32, "float", -87), (torch.float64, "double", -708)]
 )
 def test_the_exponential(dtype: torch.dtype, name: str, low: float) -> None:
-    """To two units in the last place, and less than a rounding of x makes, |x| / 2 units; exactly 1
+    """Exact to two units in the last place, or |x| / 2 units, the effect of rounding x; exactly 1
     at 0 and 0 far below; NaN stays NaN."""
     exponential = getattr(compiled.status().library, f"attnlab_exp_{name}")
     x = torch.cat([torch.linspace(low, 10, 4093), torch.tensor([0.0, -1e30, torch.nan])]).to(dtype)
@@ -152,7 +152,7 @@ def test_sums_and_reading_equal_the_definition(
         features(seed, kind, (B, H, T), C, scale),
         features(seed, kind, (B, H, S), C, scale),
     )
-    value, direction = draw(seed + 20, B, H, S, M), draw(seed + 30, B, H, T, M)
+    value, direction = random_normal(seed + 20, B, H, S, M), random_normal(seed + 30, B, H, T, M)
 
     def define(query: Features, key: Features, value: Tensor) -> Tensor:
         top = key.log.amax(2, keepdim=True).detach()
@@ -175,7 +175,7 @@ def test_sums_and_reading_equal_the_definition(
 @pytest.mark.parametrize("kind", KINDS)
 def test_gradcheck_of_the_kernels(kind: str) -> None:
     query, key = (features(n, kind, (1, 2, 27), 3, 1.0) for n in (0, 10))
-    inputs = leaves(query, key, draw(20, 1, 2, 27, 2))
+    inputs = leaves(query, key, random_normal(20, 1, 2, 27, 2))
 
     def causal(*given: Tensor) -> Tensor:
         return compiled.causal(*rebuilt(given))
@@ -191,8 +191,8 @@ def test_gradcheck_of_the_kernels(kind: str) -> None:
 @needs_compiler
 @pytest.mark.parametrize(("causal", "window"), [(True, 0), (True, 4), (False, 4), (False, 0)])
 def test_gradcheck_of_the_blocks(causal: bool, window: int) -> None:
-    q, k, v = (draw(n, 2, 1, 11, 3).requires_grad_() for n in range(3))
-    keys = draw(4, 2, 11) > -0.5
+    q, k, v = (random_normal(n, 2, 1, 11, 3).requires_grad_() for n in range(3))
+    keys = random_normal(4, 2, 11) > -0.5
     table = torch.tensor([[0, -1], [0, 1], [1, 2], [-1, 3]])
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -207,7 +207,7 @@ def test_the_operators_pass_opcheck(kind: str) -> None:
     """Schema, fake tensors, autograd registration and AOT dispatch, by PyTorch's own checker;
     of what computes gradients, schema and fake tensors."""
     query, key = (features(n, kind, (1, 2, 27), 3, 1.0) for n in (0, 10))
-    value = draw(20, 1, 27, 2, 5).transpose(1, 2).requires_grad_()
+    value = random_normal(20, 1, 27, 2, 5).transpose(1, 2).requires_grad_()
     checks = ["test_schema", "test_faketensor"]
     all_checks = [*checks, "test_autograd_registration", "test_aot_dispatch_dynamic"]
     operators = torch.ops.attnlab
@@ -241,7 +241,7 @@ COMPILABLE = sorted(name for name, kind in MECHANISMS.items() if kind.compilable
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", COMPILABLE)
 def test_torch_compile_has_no_graph_break(name: str, causal: bool, padded: bool) -> None:
-    """At several lengths: from the second on their number is a symbol."""
+    """At several lengths: from the second on, torch.compile treats the length as a symbol."""
     mechanism = create_mechanism(name, head_dim=4, heads=2, **SMALL.get(name, {})).double()
 
     def attend(q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None) -> Tensor:
@@ -250,8 +250,8 @@ def test_torch_compile_has_no_graph_break(name: str, causal: bool, padded: bool)
     torch.compiler.reset()
     call = torch.compile(attend, backend="aot_eager", fullgraph=True)
     for T in (30, 21, 33):
-        q, k, v = (draw(n, 2, 2, T, 4).requires_grad_() for n in range(3))
-        keys = draw(5, 2, T) > -1 if padded else None
+        q, k, v = (random_normal(n, 2, 2, T, 4).requires_grad_() for n in range(3))
+        keys = random_normal(5, 2, T) > -1 if padded else None
         expected, actual = attend(q, k, v, keys), call(q, k, v, keys)
         assert_close([actual], [expected], 1e-12)
         grads = [torch.autograd.grad(x.square().sum(), (q, k, v)) for x in (actual, expected)]
@@ -266,14 +266,14 @@ def test_torch_compile_has_no_graph_break(name: str, causal: bool, padded: bool)
 def test_second_derivatives_are_right_or_refused(
     name: str, causal: bool, in_torch: bool, all_three: bool
 ) -> None:
-    """Never taken for zero, on no path."""
+    """They are never silently zero."""
     mechanism = create_mechanism(name, head_dim=4, heads=2, **SMALL.get(name, {})).double()
     mechanism.use_compiled = not in_torch
-    inputs = [draw(n, 1, 2, 30, 4).requires_grad_() for n in range(3)]
+    inputs = [random_normal(n, 1, 2, 30, 4).requires_grad_() for n in range(3)]
     mask = Mask(causal)
 
     def twice(out: Tensor) -> list[Tensor]:
-        """Of a penalty on the gradients; a plain sum sends back a constant."""
+        """The second derivative of a gradient penalty; a plain sum would give a constant."""
         loss, which = (out.square().sum(), inputs) if all_three else (out.sum(), inputs[:1])
         slopes = torch.autograd.grad(loss, which, create_graph=True)
         penalty = torch.stack([x.square().sum() for x in slopes]).sum()
@@ -290,10 +290,10 @@ def test_second_derivatives_are_right_or_refused(
 
 @needs_compiler
 def test_operators_refuse_what_does_not_fit() -> None:
-    """C reads by the sizes that it is told: a wrong one must not come so far."""
+    """C trusts the sizes that it gets, so wrong ones must be refused before."""
     operators, f32 = torch.ops.attnlab, torch.float32
-    log, value = draw(0, 1, 2, 40, 3), draw(1, 1, 2, 40, 5)
-    sums, peak = draw(2, 1, 2, 3, 6), draw(3, 1, 2, 1, 3)
+    log, value = random_normal(0, 1, 2, 40, 3), random_normal(1, 1, 2, 40, 5)
+    sums, peak = random_normal(2, 1, 2, 3, 6), random_normal(3, 1, 2, 1, 3)
     table = torch.tensor([[0], [1], [1], [3]])
     good = (value, value, value, None, table, 10, True, 0, 0.5)
     wrong: list[tuple[Any, tuple[Any, ...]]] = [
@@ -327,9 +327,11 @@ def test_operators_refuse_what_does_not_fit() -> None:
 @pytest.mark.parametrize("name", ["favor", "fourier", "window", "bigbird"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_threads_and_layout_change_nothing(name: str, causal: bool) -> None:
-    """To the bit: a row is computed by one thread; heads may lie behind tokens in memory."""
-    mechanism = create_mechanism(name, head_dim=16, heads=5)  # and enough work to be shared out
-    inputs = [draw(n, 2, 400, 5, 16, dtype=torch.float32).transpose(1, 2) for n in range(3)]
+    """Bit-identical: one thread computes a row, and the memory layout may be (token, head)."""
+    mechanism = create_mechanism(name, head_dim=16, heads=5)  # and enough work for several threads
+    inputs = [
+        random_normal(n, 2, 400, 5, 16, dtype=torch.float32).transpose(1, 2) for n in range(3)
+    ]
     before = torch.get_num_threads()
     results = []
     try:
@@ -350,7 +352,7 @@ def test_threads_and_layout_change_nothing(name: str, causal: bool) -> None:
 def test_own_threads_without_pytorchs() -> None:
     library = compiled.status().library
     assert library is not None
-    inputs = [draw(n, 2, 3, 400, 32) for n in range(3)]  # enough work to be shared out
+    inputs = [random_normal(n, 2, 3, 400, 32) for n in range(3)]  # enough work for several threads
     query, key, value = rebuilt(inputs)
     expected = compiled.causal(query, key, value)
     before = torch.get_num_threads()
@@ -389,7 +391,7 @@ def test_unsupported_tensors_are_computed_in_torch(monkeypatch: pytest.MonkeyPat
     assert not compiled.can_run(torch.zeros(1, dtype=torch.bfloat16))
     assert not compiled.can_run(torch.zeros(1, device="meta"))
     mechanism = create_mechanism("favor", head_dim=4, heads=2)
-    q, k, v = (draw(n, 1, 2, 30, 4, dtype=torch.float32) for n in range(3))
+    q, k, v = (random_normal(n, 1, 2, 30, 4, dtype=torch.float32) for n in range(3))
     expected = mechanism(q, k, v, Mask(True))
     monkeypatch.setattr(compiled, "can_run", lambda _: False)
     monkeypatch.setattr(compiled, "causal", None)  # would raise

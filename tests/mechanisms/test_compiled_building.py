@@ -1,4 +1,4 @@
-"""How the C kernels are built: once, for this machine, and never a reason to fail."""
+"""The C kernels are built once, for this machine, and a failed build is no error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_switch_turns_the_kernels_off(unbuilt: Path, monkeypatch: pytest.Mon
 
 
 def test_no_home_is_no_error(unbuilt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container with a user that the system does not know."""
+    """As in a container whose user has no home folder."""
 
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -110,7 +110,7 @@ def test_the_list_of_mechanisms_names_the_active_path(
     del unbuilt
     monkeypatch.setenv(build.SWITCH, "0")
     _, out, _ = run("mechanisms", capsys)
-    text = " ".join(out.split())  # lines are broken anywhere
+    text = " ".join(out.split())  # lines may wrap anywhere
     assert "in PyTorch alone" in text
     assert build.SWITCH in text
     _, raw, _ = run("mechanisms favor --json", capsys)

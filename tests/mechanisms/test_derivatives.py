@@ -1,5 +1,5 @@
-"""Derivatives of other kinds than `.backward()`: of torch.func, and forward mode. The kernels in C
-and the loops by hand have none, and PyTorch would take their results for constants."""
+"""Derivatives by torch.func and forward mode. The C kernels and hand-written loops do not support
+them, and PyTorch would treat their results as constants."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Law 7 in float32: scores up to 1e4, growing keys, tiny features. Right answers, not zeros.
+"""Law 7 in float32: scores up to 1e4, growing keys, tiny features. No zeros by underflow.
 
-The answer is the definition's in float64, on the same numbers.
+The expected output is that of the definition in float64.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_a_zero_denominator_gives_zeros_and_finite_gradients(in_torch: bool) -> 
 def test_a_polynomial_in_float32_is_as_exact_as_float32(
     head_dim: int, T: int, in_torch: bool
 ) -> None:
-    """A first token sees itself alone: its output is its value, even where its query and its key
+    """A first token sees only itself: its output is its value, even where its query and its key
     are nearly orthogonal and the products that make up (q.k)^2 cancel."""
     mechanism = create_mechanism("polynomial", head_dim=head_dim, heads=6)
     mechanism.use_compiled = not in_torch

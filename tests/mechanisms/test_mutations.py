@@ -25,13 +25,13 @@ kernel_names = [name for name, kind in MECHANISMS.items() if issubclass(kind, Ke
 def first_trial(name: str) -> Mechanism:
     options = {"window": 3} if name == "window" else dict(MECHANISMS[name].trials[0])
     mechanism = build(name, options)
-    # How far rounding may grow is the right mechanism's business, whatever is broken later.
+    # The rounding tolerance comes from the correct mechanism.
     mechanism.condition = build(name, options).condition  # type: ignore[method-assign]
     return mechanism
 
 
 def inputs_for(mechanism: Mechanism, padding: str) -> laws.LawInputs:
-    """The first inputs on which no sum of this mechanism cancels too far to tell."""
+    """The first inputs on which no sum of this mechanism cancels too much."""
     masks = (Mask(), Mask(causal=True)) if mechanism.card.causal else (Mask(),)
     for seed in range(1000):
         inputs = make_inputs(mechanism, B=2, G=3, T=11, S=11, padding=padding, seed=seed)
@@ -58,13 +58,13 @@ def breaks(law: Law, mechanism: Mechanism, inputs: laws.LawInputs, mask: Mask, *
 
 
 def drop_key_mask(mechanism: Mechanism) -> None:
-    """The mask's keys are not looked at."""
+    """Ignores the mask's keys."""
     forward = mechanism.forward
     mechanism.forward = lambda q, k, v, mask: forward(q, k, v, replace(mask, keys=None))  # type: ignore
 
 
 def off_by_one(mechanism: Mechanism) -> None:
-    """Every query may also look at the next token."""
+    """Every query also attends to the next token."""
 
     def mutate(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def called(q: Tensor, k: Tensor, *rest: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Overwritable states: absorb writes the next one over them, as the generator wants it."""
+"""Overwritable states: absorb writes the next state over them, as in generation."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ needs_compiler = pytest.mark.skipif(
 KERNELS = ("favor", "elu", "relu", "polynomial", "fourier")
 
 
-def draw(seed: int, *shape: int) -> Tensor:
+def random_normal(seed: int, *shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def absorbed(name: str, tokens: int = 3) -> tuple[Any, KernelState]:
     mechanism = create_mechanism(name, head_dim=4, heads=6)
     with torch.no_grad():
-        state = mechanism.absorb(draw(1, 2, 3, tokens, 4), draw(2, 2, 3, tokens, 5))
+        state = mechanism.absorb(
+            random_normal(1, 2, 3, tokens, 4), random_normal(2, 2, 3, tokens, 5)
+        )
     assert isinstance(state, KernelState)
     return mechanism, state
 
@@ -37,7 +39,11 @@ def absorbed(name: str, tokens: int = 3) -> tuple[Any, KernelState]:
 def test_an_overwritable_state_is_written_over(name: str, in_torch: bool) -> None:
     mechanism, state = absorbed(name)
     mechanism.use_compiled = not in_torch
-    k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4)
+    k, v, q = (
+        random_normal(3, 2, 3, 1, 4),
+        random_normal(4, 2, 3, 1, 5),
+        random_normal(5, 2, 6, 1, 4),
+    )
     with torch.no_grad():
         copied = mechanism.absorb(k, v, None, state)
         expected = mechanism.read(q, copied, 3)
@@ -57,7 +63,7 @@ def test_an_overwritable_state_is_written_over(name: str, in_torch: bool) -> Non
         ):
             with pytest.raises(ValueError, match="this state was overwritten by a later absorb"):
                 use()
-        newer = mechanism.absorb(k, v, None, new)  # and so on, without another word
+        newer = mechanism.absorb(k, v, None, new)  # further steps need no new call
         assert newer.sums.data_ptr() == old.sums.data_ptr()
 
 
@@ -65,7 +71,11 @@ def test_an_overwritable_state_is_written_over(name: str, in_torch: bool) -> Non
 def test_copies_of_an_overwritable_state_have_memory_of_their_own(name: str) -> None:
     mechanism, state = absorbed(name)
     state = state.overwritable()
-    k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4)
+    k, v, q = (
+        random_normal(3, 2, 3, 1, 4),
+        random_normal(4, 2, 3, 1, 5),
+        random_normal(5, 2, 6, 1, 4),
+    )
     with torch.no_grad():
         before = mechanism.read(q, state, 3)
         for copy in (state.select(torch.arange(2)), state.trim(torch.tensor([3, 3]))):
@@ -83,13 +93,19 @@ def test_a_state_of_inference_mode_is_not_written_over_outside_of_it() -> None:
     with torch.inference_mode():
         state = state.overwritable()
     with torch.no_grad():
-        new = mechanism.absorb(draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), None, state)
+        new = mechanism.absorb(
+            random_normal(3, 2, 3, 1, 4), random_normal(4, 2, 3, 1, 5), None, state
+        )
     assert new.sums.data_ptr() != state.sums.data_ptr()
 
 
 def test_gradients_forbid_writing_over() -> None:
     mechanism, state = absorbed("favor")
-    k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4).requires_grad_()
+    k, v, q = (
+        random_normal(3, 2, 3, 1, 4),
+        random_normal(4, 2, 3, 1, 5),
+        random_normal(5, 2, 6, 1, 4).requires_grad_(),
+    )
     state = state.overwritable()
     out = mechanism.read(q, state, 3)
     with torch.enable_grad():

@@ -1,4 +1,4 @@
-"""One's own mechanism: registered by its class or a file, and held to the laws."""
+"""Your own mechanism: registered by class or file, and checked by the laws."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def registry() -> Iterator[None]:
 
 
 class Plain(Mechanism):
-    """Exact attention, by its definition alone."""
+    """Exact attention, with only `weights` defined."""
 
     name = "plain"
     card = CARD
@@ -191,14 +191,14 @@ def test_examples_are_counted_and_what_cannot_be_is_not_tried() -> None:
 
 
 class NextToo(Plain):
-    """May look one token ahead."""
+    """Attends one token ahead."""
 
     def allowed(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor | None:
         return super().allowed(q, k, Mask(mask.causal, mask.keys, mask.start + 1))
 
 
 class NoPadding(Plain):
-    """Does not look at the mask's keys."""
+    """Ignores the mask's keys."""
 
     def allowed(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor | None:
         return super().allowed(q, k, Mask(mask.causal, None, mask.start))
@@ -212,7 +212,7 @@ class OtherForward(Plain):
 
 
 class OtherGradient(Plain):
-    """The right output with a gradient that leaves the queries out."""
+    """The correct output, but without a gradient for the queries."""
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         return super().compute(q.detach(), k, v, mask)
@@ -229,7 +229,7 @@ class Unstable(Plain):
 
 
 class Forgets(Plain):
-    """Its state has room for the newest keys alone."""
+    """Its state keeps only the newest keys."""
 
     def absorb(self, k: Tensor, v: Tensor, keys: Any = None, state: Any = None) -> Any:
         del state

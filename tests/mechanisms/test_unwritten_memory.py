@@ -27,7 +27,7 @@ def test_unwritten_numbers_are_nan(dtype: torch.dtype) -> None:
 
 
 class ForgetsARow(Elu):
-    """Leaves the last row of its output as it found it."""
+    """Does not write the last row of its output."""
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         right = super().compute(q, k, v, mask)

@@ -119,7 +119,7 @@ def test_softmax_against_multihead_attention(causal: bool) -> None:
     B, H, T, D = 3, 2, 7, 5
     reference = nn.MultiheadAttention(H * D, H, batch_first=True, dtype=torch.float64)
     x = normal(1, B, T, H * D)
-    padding = torch.arange(T) >= torch.tensor([7, 4, 1])[:, None]  # True for padding, as they want
+    padding = torch.arange(T) >= torch.tensor([7, 4, 1])[:, None]  # True for padding, as in PyTorch
     future = torch.ones(T, T).triu(1).bool() if causal else None
     expected, weights = reference(
         x, x, x, key_padding_mask=padding, attn_mask=future, average_attn_weights=False
@@ -165,7 +165,7 @@ def test_dropout_keeps_the_mean_and_the_rate() -> None:
         assert set(out.detach().unique().tolist()) == {0.0, 1 / (1 - rate)}
         (grad,) = torch.autograd.grad(out.sum(), x)
         assert torch.equal(grad, out.detach())
-        # neighbors share a draw, yet not their fate
+        # neighbors share one random number, but are independent
         both = (out[::2][:499_999] == 0) & (out[1::2] == 0)
         assert float(both.double().mean()) == pytest.approx(rate**2, abs=0.004)
     assert fast_dropout(x, 0.0) is x
@@ -220,7 +220,7 @@ def test_polynomial_kernel_is_exact() -> None:
 @pytest.mark.parametrize("orthogonal", [False, True])
 @pytest.mark.parametrize("name", ["favor", "fourier"])
 def test_random_features_are_unbiased(name: str, orthogonal: bool) -> None:
-    """The mean of phi(q).phi(k) over draws is exp(beta q.k), within its standard error."""
+    """The mean of phi(q).phi(k) over samples is exp(beta q.k), within its standard error."""
     D, directions = 4, 2000
     q, k = 0.7 * normal(1, 1, 1, 3, D).detach(), 0.7 * normal(2, 1, 1, 5, D).detach()
     expected = (0.5 * q @ k.mT).exp()
@@ -350,7 +350,7 @@ def test_rows_that_underflow_are_recomputed(name: str, monkeypatch: pytest.Monke
 
 
 def pattern_by_hand(S: int, causal: bool, block: int, side: int, first: int, count: int) -> Any:
-    """Every pair of tokens asked by itself; the random blocks through the published hash."""
+    """Computed for each pair of tokens; the random blocks by the published hash."""
     from attnlab.mechanisms.bigbird import _hash
 
     blocks = math.ceil(S / block)

@@ -413,7 +413,7 @@ def test_bad_folders(tmp_path: Path) -> None:
 def test_weights_of_another_configuration(
     changes: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
-    """The first difference, in a sentence that is whole."""
+    """Reports only the first difference, in one sentence."""
     Decoder(config(**changes)).save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(Decoder(config()).description()))
     with pytest.raises(ValueError, match="do not fit") as caught:
@@ -432,7 +432,7 @@ def test_flops_count_the_weights_that_multiply() -> None:
 
 @pytest.mark.parametrize("copy", [False, True])
 def test_flops_of_a_reader_and_writer_are_those_that_pytorch_counts(copy: bool) -> None:
-    """The encoder's weights multiply the text, the decoder's the summary: not each all tokens."""
+    """The encoder's weights multiply only source tokens, the decoder's only target tokens."""
     sizes: dict[str, Any] = {
         "vocabulary": 31, "context": 40, "width": 24, "heads": 3, "bias": False,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tokenizers: every text comes back, no text breaks one, and no file is trusted."""
+"""Tokenizers: round trips, arbitrary texts, and broken files."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_lone_surrogates_are_no_characters() -> None:
     assert Characters.train(["a\ud83d", "\ude00b"]).characters == "ab"
 
 
-# Decoding whatever a model says
+# Decoding any ids
 
 
 @pytest.mark.parametrize("tokenizer", ALL, ids=named)

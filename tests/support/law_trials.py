@@ -35,7 +35,7 @@ GROUPS = (
 
 
 def all_trials() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every mechanism at every set of options that it wants tested."""
+    """Every mechanism at every set of options of its `trials`."""
     for name, kind in MECHANISMS.items():
         for options in law_inputs.option_sets(kind):
             yield name, options
@@ -78,7 +78,7 @@ def sizes(
 
 
 def assuming(law: Callable[..., None]) -> Callable[..., None]:
-    """Look for other inputs; outside a hypothesis test there are none, and the test is at fault."""
+    """Make hypothesis try other inputs; outside a hypothesis test, raise an error."""
 
     @wraps(law)
     def checked(*arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""Registries as they were: what a test or a page of the documentation adds is gone afterwards."""
+"""Restore the registries after a test or documentation page added to them."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ BASE: dict[str, Any] = {
 }
 
 
-class Ticking:
-    """A clock that goes on when it is looked at, so that a busy machine changes nothing."""
+class SteppingClock:
+    """A clock that advances by one step at each call, so that a busy machine changes nothing."""
 
     now, step = 0.0, 1 / 64
 
@@ -53,12 +53,12 @@ def attention(name: str) -> str:
 
 
 class Tiny(TrainingTask):
-    """Rows are drawn from (seed, epoch, row); accuracy on an epoch that is never trained on."""
+    """Rows depend on (seed, epoch, row). Accuracy is that of an epoch never trained on."""
 
     headline, better = "accuracy", "higher"
     rows = 256
 
-    def draw(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
+    def make_row(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
         raise NotImplementedError
 
     def logits(self, forward: Any, batch: Batch) -> Tensor:
@@ -73,7 +73,7 @@ class Tiny(TrainingTask):
 
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
         examples = [
-            self.draw(torch.Generator().manual_seed(mix_seeds(7, epoch + 1, row)), row)
+            self.make_row(torch.Generator().manual_seed(mix_seeds(7, epoch + 1, row)), row)
             for row in rows
         ]
         fill = {"target": -100, "keys": 0}
@@ -103,11 +103,11 @@ class Tiny(TrainingTask):
 
 
 class Copy(Tiny):
-    """a b a b a ...: what comes next stood two before."""
+    """a b a b a ...: the next token equals the one two before."""
 
     name = "copy"
 
-    def draw(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
+    def make_row(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
         pair = torch.randint(2, VOCABULARY, (2,), generator=generator)
         text = pair.repeat(8)[: self.length(row) + 1]
         target = text[1:].clone()
@@ -116,11 +116,11 @@ class Copy(Tiny):
 
 
 class Fill(Tiny):
-    """a a a MASK a: the others tell."""
+    """a a a MASK a: the masked token equals the others."""
 
     name = "fill"
 
-    def draw(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
+    def make_row(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
         text = torch.randint(2, VOCABULARY, (1,), generator=generator).repeat(self.length(row))
         position = int(torch.randint(len(text), (), generator=generator))
         target = torch.full_like(text, -100)
@@ -138,7 +138,7 @@ class Repeat(Tiny):
     def __init__(self, reverse: bool = False) -> None:
         self.reverse = reverse
 
-    def draw(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
+    def make_row(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
         if self.reverse:
             source = torch.randint(2, VOCABULARY, (4,), generator=generator)
             target = source.flip(0)
@@ -159,7 +159,7 @@ class Corner(Tiny):
 
     name = "corner"
 
-    def draw(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
+    def make_row(self, generator: torch.Generator, row: int) -> dict[str, Tensor]:
         image = torch.rand(1, 8, 8, generator=generator) - 0.75
         corner = row % 4
         top, left = 4 * (corner // 2), 4 * (corner % 2)

@@ -1,4 +1,4 @@
-"""Toy models that write without attention, and naive ways to do what generation does fast.
+"""Toy models without attention, and naive versions of the generation functions.
 
 Letters: B prompts, T tokens of the longest prompt, R rows of the batch, V vocabulary.
 """
@@ -32,7 +32,7 @@ class CodeState:
 
 
 class Toy(nn.Module):
-    """Its logits are a random function of all that was read so far, exact in any batch."""
+    """Its logits are a random function of all tokens so far, exact in any batch."""
 
     def __init__(self, V: int = 7, seed: int = 0, max_length: int | None = None) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class Toy(nn.Module):
 
 
 class Always(Toy):
-    """Says the same at every step."""
+    """Has the same logits at every step."""
 
     def __init__(self, logits: Sequence[float]) -> None:
         super().__init__(V=len(logits))

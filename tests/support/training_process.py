@@ -15,7 +15,7 @@ SIZES = ["--width", "16", "--layers", "1", "--heads", "2", "--context", "16"]
 
 @contextmanager
 def training(folder: Path, *options: str, steps: int = STEPS) -> Iterator[subprocess.Popen[bytes]]:
-    """A real one, small, in a process of its own."""
+    """Start a small training run in its own process."""
     text = folder.parent / "text.txt"
     text.write_text("to be or not to be. " * 200)
     command = [sys.executable, "-m", "attnlab", "language", "train", str(text), *SIZES]

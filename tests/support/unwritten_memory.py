@@ -1,4 +1,4 @@
-"""Memory that nobody has written holds NaN, so that a kernel that forgets a row shows."""
+"""Fill unwritten memory with NaN, so that a kernel that forgets a row is detected."""
 
 from __future__ import annotations
 

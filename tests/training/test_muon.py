@@ -1,4 +1,4 @@
-"""Muon in float32: the steps of torch's own."""
+"""Muon in float32 makes the same steps as torch's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_orthogonal_matrices(shape: tuple[int, int]) -> None:
 
 
 def test_muon_makes_the_same_steps_as_torch() -> None:
-    """torch's own computes in bfloat16, so its update is right within about a percent."""
+    """torch computes in bfloat16, so its update is exact to about one percent."""
     shapes = [(24, 24), (48, 16), (16, 48), (24, 24)]
     generator = torch.Generator().manual_seed(1)
     start = [torch.randn(*shape, generator=generator) for shape in shapes]

@@ -28,7 +28,7 @@ def command(processes: int, *arguments: object) -> None:
 
 
 def test_two_processes_equal_one(tmp_path: Path) -> None:
-    """The same loss curve, with copies and with shards; checkpoints move between the numbers."""
+    """The same loss curve with copies and with shards; checkpoints fit any number of processes."""
     text = tmp_path / "text.txt"
     text.write_text("\n".join(f"{i} and {i + 1} make {2 * i + 1}." for i in range(400)))
     common = [

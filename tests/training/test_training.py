@@ -1,4 +1,4 @@
-"""The training engine: targets reached, data and rates as asked, an end by the clock."""
+"""Training: models learn, batches and learning rates are correct, and runs end by time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from attnlab.training._machine import choose_device, matmul_peak
 from attnlab.training._optimizers import learning_rate_factor, make_optimizers
 from attnlab.training._progress import Reporter
 from tests.support import small_training as tiny
-from tests.support.small_training import BASE, Ticking, run_tiny
+from tests.support.small_training import BASE, SteppingClock, run_tiny
 
 # Targets
 
@@ -210,7 +210,7 @@ def test_wrong_settings() -> None:
 
 
 def test_the_fraction_of_the_peak_is_at_most_one(capsys: pytest.CaptureFixture[str]) -> None:
-    """A peak that was measured beside other programs is raised by what is seen."""
+    """A peak that was measured too low on a busy machine is raised by faster steps."""
     for peak, percentages in ((100.0, (50, 100, 50)), (0.0, (0, 0, 0))):
         reporter = Reporter(steps=1, done=0, peak=peak)
         for flops, percentage in zip((50.0, 400.0, 200.0), percentages, strict=True):
@@ -218,12 +218,12 @@ def test_the_fraction_of_the_peak_is_at_most_one(capsys: pytest.CaptureFixture[s
             assert f"  {percentage}% of peak" in capsys.readouterr().err
 
 
-# Runs that the clock ends
+# Runs that end by time
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "wsd"])
 def test_a_run_ends_by_time(schedule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "time", Ticking())
+    monkeypatch.setattr(loop_module, "time", SteppingClock())
     options: dict[str, Any] = {
         "steps": 1,
         "warmup_steps": 3,
@@ -247,7 +247,7 @@ def test_a_run_ends_by_time(schedule: str, tmp_path: Path, monkeypatch: pytest.M
     newest, _ = checkpoints.newest_intact_checkpoint(tmp_path / "checkpoints")
     assert newest is not None
     assert json.loads((newest / "state.json").read_text())["step"] == len(rows)
-    # more minutes: it goes on, and the rate is high again before it falls
+    # with more minutes it continues, and the rate is high again before it falls
     metrics = run_tiny(tmp_path, minutes=0.05, start=StartMode.RESUME, **options)
     longer = Run(tmp_path).metrics()
     assert longer[: len(rows)] == rows
@@ -268,8 +268,8 @@ def test_minutes_are_measured_in_real_time(tmp_path: Path) -> None:
     assert rows[-1]["seconds"] > 0
 
 
-def slow_validations(clock: Ticking, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes a fifth of the minutes that these tests give."""
+def slow_validations(clock: SteppingClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each validation takes a fifth of the minutes of these tests."""
     usual = loop_module.evaluate
 
     def slow(*arguments: Any) -> dict[str, float]:
@@ -281,8 +281,8 @@ def slow_validations(clock: Ticking, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_minutes_of_training_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two runs train as long, however often they were validated; also if one was interrupted."""
-    slow_validations(Ticking(), monkeypatch)
+    """Runs train equally long however often they validate, even if one was interrupted."""
+    slow_validations(SteppingClock(), monkeypatch)
     options: dict[str, Any] = {"minutes": 0.02, "save_every": 20, "evaluate_every": 20}
     runs: dict[str, dict[str, Any]] = {
         "wall": {},
@@ -297,15 +297,15 @@ def test_minutes_of_training_time_only(tmp_path: Path, monkeypatch: pytest.Monke
     assert steps["often"] == steps["once"] == steps["resumed"] == 77
     assert steps["wall"] < 40
     seconds = Run(tmp_path / "often").metrics()[-1]["seconds"]
-    assert 60 * 0.02 <= seconds < 60 * 0.02 + Ticking.step
+    assert 60 * 0.02 <= seconds < 60 * 0.02 + SteppingClock.step
 
 
 @pytest.mark.parametrize("training_time_only", [False, True])
 def test_a_run_that_ended_by_time_stays_finished(
     training_time_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Validations and saving used some of its minutes, and are not given back."""
-    slow_validations(Ticking(), monkeypatch)
+    """Time spent on validation and saving counts as well."""
+    slow_validations(SteppingClock(), monkeypatch)
     options: dict[str, Any] = {
         "minutes": 0.02, "save_every": 9, "evaluate_every": 9,
         "training_time_only": training_time_only,
@@ -333,7 +333,7 @@ def test_a_checkpoint_without_elapsed_time_is_still_read(tmp_path: Path) -> None
 def test_validations_are_spread_evenly(
     length: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow_validations(Ticking(), monkeypatch)
+    slow_validations(SteppingClock(), monkeypatch)
     run_tiny(tmp_path, **length, evaluations=4)
     rows = Run(tmp_path).metrics()
     result = [row["step"] for row in rows if "validation" in row]

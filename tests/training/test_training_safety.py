@@ -267,7 +267,7 @@ def test_the_loop_does_not_swallow_errors(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_overwriting_a_run_removes_its_reports(tmp_path: Path) -> None:
-    """An audit of other weights would pass for one of these."""
+    """An audit of the old weights would be mistaken for one of the new weights."""
     run_tiny(tmp_path, steps=1)
     for name in ("audit.html", "audit.json", "known.json", "notes.txt"):
         (tmp_path / name).write_text("{}")
