@@ -78,7 +78,7 @@ def comparison_command(kind: TaskKind) -> Any:
         seed: Annotated[
             int, option("Random seed of the first run. The others count up.", TRAINING)
         ] = 0,
-        learning_rate_factors: LearningRateFactors = Comparison.rates,
+        learning_rate_factors: LearningRateFactors = Comparison.learning_rate_factors,
         options: Any = Options(),  # noqa: B008 (a frozen value)
         out: Annotated[Path, option("Folder for all runs and the results.")] = Path("runs")
         / f"compare-{kind.name}",

@@ -85,11 +85,13 @@ def compare(
     folder, start = Path(out), StartMode(start)
     check_output_folder(folder, start)
     budget = comparison.budget(_create_budget(minutes, steps))
+    if learning_rate_factors is None:
+        learning_rate_factors = comparison.learning_rate_factors
     contenders, trials = create_grid(
         comparison,
         comparison.attention if attention is None else attention,
         range(first_seed, first_seed + (comparison.seeds if seeds is None else seeds)),
-        comparison.rates if learning_rate_factors is None else learning_rate_factors,
+        learning_rate_factors,
     )
     comparison.check(trials)
     plan = {"title": comparison.title, **asdict(budget), **comparison.plan()}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 WINDOWS = 4
 
 
-class TextReader(ModelReader):
+class TextModelReader(ModelReader):
     """Scored by the loss of next or masked tokens; without a head for tokens by its vectors."""
 
     limit: int | None
@@ -80,7 +80,7 @@ class TextReader(ModelReader):
         return F.cross_entropy(self.run(masked)[hidden], ids[hidden])
 
 
-class AttnlabTextReader(TextReader):
+class AttnlabTextReader(TextModelReader):
     """A decoder or encoder of attnlab."""
 
     inspected: InspectedAttnlabModel
@@ -100,7 +100,7 @@ class AttnlabTextReader(TextReader):
         return out
 
 
-class HuggingFaceTextReader(TextReader):
+class HuggingFaceTextReader(TextModelReader):
     """A decoder or encoder of the transformers library."""
 
     inspected: InspectedHuggingFaceModel

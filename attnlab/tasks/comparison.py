@@ -121,7 +121,7 @@ class Comparison(ABC):
     sweep: ClassVar[str] = ""
     """What the task sweeps over, if anything: training images."""
     seeds: ClassVar[int] = 3
-    rates: ClassVar[tuple[float, ...]] = (1.0,)
+    learning_rate_factors: ClassVar[tuple[float, ...]] = (1.0,)
 
     @classmethod
     def option_groups(cls) -> dict[str, OptionGroup]:

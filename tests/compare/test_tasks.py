@@ -52,7 +52,7 @@ def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def results(out: Path) -> dict[str, Any]:
+def read_results(out: Path) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((out / "compare.json").read_text())
     return content
 
@@ -82,9 +82,9 @@ def test_knowledge(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     code, out, err = run(command, capsys)
     assert code == 0, err
-    found = results(here / "compared")
-    assert found["contenders"] == ["softmax", "softmax (no pretraining)"]
-    for run_, best in zip(found["runs"], found["best"], strict=True):
+    stored = read_results(here / "compared")
+    assert stored["contenders"] == ["softmax", "softmax (no pretraining)"]
+    for run_, best in zip(stored["runs"], stored["best"], strict=True):
         outcome, accuracy = run_["outcome"], best["metrics"]["accuracy"]
         right, total = outcome["correct"]["accuracy"]
         assert (total, outcome["metrics"]["accuracy"]) == (12, right / 12)
@@ -96,7 +96,7 @@ def test_knowledge(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert outcome["parameters"] > 1000
         assert run_["trial"]["variant"] in out
     answer, score = scoring.baseline("world/train.tsv", "world/dev.tsv")
-    assert found["baseline"] == [f'always "{answer}"', {"accuracy": score.accuracy}]
+    assert stored["baseline"] == [f'always "{answer}"', {"accuracy": score.accuracy}]
     assert "(no pretraining)" in (here / "compared" / "compare.html").read_text()
     folder = here / "compared" / "softmax-rate1-seed0" / "finetuned"
     assert Run(folder).config()["task"]["held_out"] > 0
@@ -124,11 +124,11 @@ def test_knowledge_resumes_within_a_stage(tmp_path: Path, monkeypatch: pytest.Mo
             compare(comparison, **options)
     weights = out / "softmax-rate1-seed0" / "pretrained" / "model.safetensors"
     before = weights.read_bytes()
-    found = compare(comparison, **options, start=StartMode.RESUME)
+    resumed = compare(comparison, **options, start=StartMode.RESUME)
     assert weights.read_bytes() == before
     at_once = compare(comparison, **{**options, "out": tmp_path / "at-once"})
-    one, other = ([each for each in made.attempts if isinstance(each, ComparisonRun)]
-                  for made in (found, at_once))  # fmt: skip
+    one, other = ([each for each in result.attempts if isinstance(each, ComparisonRun)]
+                  for result in (resumed, at_once))  # fmt: skip
     assert [each.outcome.metrics for each in one] == [each.outcome.metrics for each in other]
     assert [each.outcome.steps for each in one] == [4]
     compare(comparison, **options, start=StartMode.OVERWRITE)
@@ -147,15 +147,15 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "words"), MISTAKES)
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 def test_mistakes_write_nothing(
-    here: Path, capsys: pytest.CaptureFixture[str], arguments: str, words: str
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
 ) -> None:
     (here / "asked.tsv").write_text("Where was Ada born?\n")
     before = {path: path.stat().st_mtime_ns for path in here.rglob("*")}
     code, out, err = run(f"compare knowledge {arguments}", capsys)
     assert (code, out, err.count("\n")) == (2, "", 1), err
-    assert words in err
+    assert message in err
     assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before
 
 
@@ -172,20 +172,20 @@ def test_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(command, capsys)
     assert code == 0, err
     assert "4 runs of 0.005 minutes of training: 0.02 minutes in all" in err
-    found = results(tmp_path / "all")
-    assert len(found["runs"]) == len(found["trials"]) == 4
-    assert found["differences"][0]["verdict"] == "not learned enough"
+    stored = read_results(tmp_path / "all")
+    assert len(stored["runs"]) == len(stored["trials"]) == 4
+    assert stored["differences"][0]["verdict"] == "not learned enough"
     assert "softmax has not learned enough to compare with" in " ".join(out.split())
     page = (tmp_path / "all" / "compare.html").read_text()
     assert "validation rougeL over minutes of training" in page
-    for each in found["runs"]:  # the axis is the budget
+    for each in stored["runs"]:  # the axis is the budget
         outcome = each["outcome"]
         assert outcome["minutes"] == pytest.approx(0.005, abs=0.0005)
         assert outcome["steps"] == 20
-        wanted = [0.005 * part / 6 for part in range(1, 7)]
+        expected = [0.005 * part / 6 for part in range(1, 7)]
         times = [x for x, _ in outcome["curves"]["validation loss"]]
-        assert times == pytest.approx(wanted, abs=0.0005)
-    for extra, words in (
+        assert times == pytest.approx(expected, abs=0.0005)
+    for extra, message in (
         ("--resume --overwrite", "give one of them"),
         ("--resume --limit 90", "the comparison has limit None, not 90"),
         ("--resume --dropout 0.2", "the comparison has dropout 0.1, not 0.2"),
@@ -194,8 +194,8 @@ def test_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ):
         code, _, err = run(command + extra, capsys)
         assert code == 2
-        assert words in err.splitlines()[-1]
-    assert results(tmp_path / "all") == found
+        assert message in err.splitlines()[-1]
+    assert read_results(tmp_path / "all") == stored
 
 
 def test_summary_tries_features() -> None:
@@ -210,42 +210,42 @@ def test_summary_tries_features() -> None:
 @pytest.mark.usefixtures("ticking")
 def test_summary_resumes_within_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, out = write_rows(tmp_path / "rows.jsonl"), tmp_path / "all"
-    began: list[str] = []
+    started: list[str] = []
 
-    def cut_short(*given: Any, **options: Any) -> Any:
-        began.append(options["out"].name)
-        if len(began) == 2:  # within its minutes
+    def cut_short(*arguments: Any, **options: Any) -> Any:
+        started.append(options["out"].name)
+        if len(started) == 2:  # within its minutes
             settings = options["settings"]
             options["settings"] = type(settings)(**{**vars(settings), "minutes": 0.002})
-            recipe.train_on(*given, **options)
+            recipe.train_on(*arguments, **options)
             raise InterruptedTraining("stopped", signal.SIGINT)
-        return recipe.train_on(*given, **options)
+        return recipe.train_on(*arguments, **options)
 
     def compared(**changes: Any) -> Any:
         comparison = summary.SummaryComparison(data=str(data), model=TINY)
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "minutes": 0.005,
             "learning_rate_factors": [1.0],
             "seeds": 1,
             "quiet": True,
         }
-        return compare(comparison, ["softmax", "elu"], out=out, **given | changes)
+        return compare(comparison, ["softmax", "elu"], out=out, **arguments | changes)
 
     monkeypatch.setattr(summary, "train_on", cut_short)
     with pytest.raises(InterruptedTraining):
         compared()
-    before = Run(out / began[1]).metrics()
-    whole = compared(start=StartMode.RESUME)
-    after = Run(out / began[1]).metrics()
+    before = Run(out / started[1]).metrics()
+    resumed = compared(start=StartMode.RESUME)
+    after = Run(out / started[1]).metrics()
     assert (len(before), len(after)) == (8, 20)
     assert after[: len(before)] == before
-    assert [each.outcome.steps for each in whole.attempts] == [20, 20]
+    assert [each.outcome.steps for each in resumed.attempts] == [20, 20]
     write_rows(data, 241)
     with pytest.raises(ValueError, match=r"the comparison has .* resume with the same settings"):
         compared(start=StartMode.RESUME)
 
 
-def test_summaries_that_are_too_long(tmp_path: Path) -> None:
+def test_too_long_summaries_are_errors(tmp_path: Path) -> None:
     data = tmp_path / "rows.jsonl"
     rows = [
         {"text": f"this is text {i}", "summary": "a" if i % 40 else "many words " * 20}
@@ -266,20 +266,20 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, text, error = run(f"{short} --fractions 0.2 1", capsys)
     assert code == 0, error
     assert "Every run had 2 steps." in text
-    found = results(out)
-    assert [each["place"] for each in found["best"]] == [10, 10, 54, 54]
-    counts = {each["contender"]: each["parameters"] for each in found["best"]}
+    stored = read_results(out)
+    assert [each["place"] for each in stored["best"]] == [10, 10, 54, 54]
+    counts = {each["contender"]: each["parameters"] for each in stored["best"]}
     assert abs(counts["convnet"] / counts["softmax"] - 1) <= 0.05
-    seen = {Run(path.parent).metrics()[-1]["tokens"] for path in out.glob("*/config.json")}
-    assert len(seen) == 1  # 10 images or 54: as many were seen
+    image_counts = {Run(path.parent).metrics()[-1]["tokens"] for path in out.glob("*/config.json")}
+    assert len(image_counts) == 1  # 10 images or 54: as many were seen
     assert "<svg" in (out / "compare-accuracy.svg").read_text()
     with pytest.MonkeyPatch.context() as patch:  # a finished comparison is not measured again
         patch.setattr(vision, "compute_logits", None)
         code, _, error = run(f"{short} --fractions 0.2 1 --device cpu --resume", capsys)
     assert code == 0, error
-    assert results(out) == found
+    assert read_results(out) == stored
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    for options, words in (
+    for options, message in (
         ("--fractions 0.5", "holds a comparison already; give --resume"),
         ("--fractions 0.2 --resume", "has the run softmax-1-rate1-seed0, and yours does not"),
         ("--fractions 0.2 1 --seed 4 --resume", "has the run softmax-0.2-rate1-seed0"),
@@ -287,19 +287,19 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("--fraction 0.5", "Unknown option: --fraction. Did you mean --fractions?"),
     ):
         code, _, error = run(f"{short} {options}", capsys)
-        assert (code, words in error) == (2, True), error
+        assert (code, message in error) == (2, True), error
         now = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
         assert now == before, options
     code, _, error = run(f"{short} --fractions 0.1 0.2 1 --resume", capsys)  # and more
     assert code == 0, error
-    assert [each["place"] for each in results(out)["best"]][::2] == [6, 10, 54]
+    assert [each["place"] for each in read_results(out)["best"]][::2] == [6, 10, 54]
     code, _, error = run(f"{short} --fractions 0.5 --overwrite --no-convnet", capsys)
     assert code == 0, error
     assert [path.name for path in out.iterdir() if path.is_dir()] == ["softmax-0.5-rate1-seed0"]
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ("--fractions 2", "--fractions 2; give fractions"),
         ("--fractions nan", "--fractions nan; give fractions"),
@@ -314,28 +314,28 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_vision_mistakes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str, words: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: str, message: str
 ) -> None:
     code, out, error = run(f"compare vision {options} --out {tmp_path / 'b'}", capsys)
     assert (code, out, error.count("\n")) == (2, "", 1), error
-    assert words in error
+    assert message in error
     assert not (tmp_path / "b").exists()
 
 
-def test_the_convnet_is_as_large_as_the_first_vit(tmp_path: Path) -> None:
+def test_convnet_has_the_size_of_the_first_vit(tmp_path: Path) -> None:
     """A synthesizer has fewer parameters than softmax."""
     data = str(write_npz(tmp_path / "set.npz", 60))
-    made = vision.VisionComparison(data, sizes={"width": 32, "layers": 2})
-    wanted = {}
+    comparison = vision.VisionComparison(data, sizes={"width": 32, "layers": 2})
+    sizes = {}
     for name in ("softmax", "synthesizer"):
-        (variant,) = made.contenders([name])["convnet"]
-        wanted[name] = int(variant.partition("=")[2])
-        net = made._model(variant).parameter_count()
-        assert abs(net / wanted[name] - 1) <= 0.05
-    assert 20_000 < wanted["synthesizer"] < wanted["softmax"]
+        (variant,) = comparison.contenders([name])["convnet"]
+        sizes[name] = int(variant.partition("=")[2])
+        net = comparison._model(variant).parameter_count()
+        assert abs(net / sizes[name] - 1) <= 0.05
+    assert 20_000 < sizes["synthesizer"] < sizes["softmax"]
 
 
-def test_vision_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vision_runs_get_equal_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All get the same minute: by this clock a step of the ViT lasts 7 s, of the ConvNet 13 s."""
     data = str(write_npz(tmp_path / "set.npz", 60))
     now = 0.0
@@ -354,11 +354,11 @@ def test_vision_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(VisionTask, "loss", loss)
     monkeypatch.setattr(VisionTask, "evaluate", evaluate)
     monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now))
-    made = vision.VisionComparison(
+    comparison = vision.VisionComparison(
         data, fractions=(0.2, 1.0), sizes={"width": 24, "layers": 1}, training={"device": "cpu"}
     )
-    found = compare(made, out=tmp_path / "m", minutes=1.0, seeds=1, quiet=True)
-    runs = [each for each in found.attempts if isinstance(each, ComparisonRun)]
+    result = compare(comparison, out=tmp_path / "m", minutes=1.0, seeds=1, quiet=True)
+    runs = [each for each in result.attempts if isinstance(each, ComparisonRun)]
     steps = [(each.trial.contender, each.outcome.steps) for each in runs]
     assert steps == [("softmax", 9), ("convnet", 5)] * 2
     assert [60 * each.outcome.minutes for each in runs] == pytest.approx([63, 65] * 2)

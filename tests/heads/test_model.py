@@ -231,19 +231,19 @@ def test_the_cheapest_mechanism_within_the_tolerance_is_chosen() -> None:
     ]  # fmt: skip
     assert choose_mechanisms(measured, 0.2)["a"][3] == "elu"
     # N^2/2 against N W of 512 tokens
-    share = head_cost("window:window=32", 64, 512, 512, True) / head_cost(
+    fraction = head_cost("window:window=32", 64, 512, 512, True) / head_cost(
         "softmax", 64, 512, 512, True
     )
-    assert share == 32 / 256
+    assert fraction == 32 / 256
     # a causal query sees its own block and half of the others around: 2 + 1 + 3 of 16 keys
-    share = head_cost("bigbird:block=16", 64, 512, 512, True) / head_cost(
+    fraction = head_cost("bigbird:block=16", 64, 512, 512, True) / head_cost(
         "softmax", 64, 512, 512, True
     )
-    assert share == 6 * 16 / 256
-    share = head_cost("bigbird:block=16", 64, 512, 512, False) / head_cost(
+    assert fraction == 6 * 16 / 256
+    fraction = head_cost("bigbird:block=16", 64, 512, 512, False) / head_cost(
         "softmax", 64, 512, 512, False
     )
-    assert share == 7 * 16 / 512
+    assert fraction == 7 * 16 / 512
     # 20 queries and 80 keys: each pair once, or sums over keys that each query reads
     assert head_cost("softmax", 8, 20, 80, False) == 4 * 20 * 80 * 8
     assert head_cost("elu", 8, 20, 80, False) == 4 * (20 + 80) / 2 * 8 * 8
@@ -297,11 +297,11 @@ def test_report_names_the_cheapest_mechanism_of_each_head(name: str) -> None:
     for row in heads:
         by_head.setdefault((row["name"], row["head"]), []).append(row)
     for rows in by_head.values():
-        (chosen,) = [row for row in rows if row["chosen"]]
-        assert chosen["error"] <= SMALL.tolerance
+        (choice,) = [row for row in rows if row["chosen"]]
+        assert choice["error"] <= SMALL.tolerance
         cheaper = [
             row for row in rows
-            if row["error"] <= SMALL.tolerance and row["cost"] < chosen["cost"]
+            if row["error"] <= SMALL.tolerance and row["cost"] < choice["cost"]
         ]  # fmt: skip
         assert [row["mechanism"] for row in cheaper] in ([], [UNIFORM])
     assert 2 <= len(section.findings) <= 3

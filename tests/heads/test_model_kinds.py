@@ -130,8 +130,8 @@ def test_report_has_all_parts_of_the_model(name: str) -> None:
     heads = [row for row in section.measurements if "chosen" in row]
     for key in {(row["name"], row["head"]) for row in heads}:
         rows = [row for row in heads if (row["name"], row["head"]) == key]
-        (chosen,) = [row for row in rows if row["chosen"]]
-        assert chosen["error"] <= SMALL.tolerance  # type: ignore[operator]
+        (choice,) = [row for row in rows if row["chosen"]]
+        assert choice["error"] <= SMALL.tolerance  # type: ignore[operator]
         is_cross = rows[0]["part"] == CROSS
         assert is_cross != any(str(row["mechanism"]).startswith("window") for row in rows)
     for part in {row["part"] for row in heads}:  # each counts its layers from 0

@@ -21,7 +21,7 @@ from attnlab._confidence_intervals import fraction_interval, wilson_interval
         (1, 29, 0.0061, 0.1718),
     ],
 )
-def test_interval_as_published(right: int, total: int, low: float, high: float) -> None:
+def test_interval_matches_published_values(right: int, total: int, low: float, high: float) -> None:
     assert wilson_interval(right, total) == pytest.approx((low, high), abs=6e-5)
     assert fraction_interval(right, total).ends == wilson_interval(right, total)
 
@@ -39,7 +39,7 @@ def test_interval_solves_its_equation(a: int, b: int, level: float) -> None:
     assert (1 - wrong[1], 1 - wrong[0]) == pytest.approx((low, high))
 
 
-def test_nothing_is_known_of_no_answers() -> None:
+def test_interval_without_answers() -> None:
     assert wilson_interval(0, 0) == (0, 1)
     assert wilson_interval(20, 20)[1] == 1
 
@@ -52,6 +52,6 @@ def test_nothing_is_known_of_no_answers() -> None:
         (1, 3, 95, "level is 95"),
     ],
 )
-def test_what_is_no_share_is_refused(right: int, total: int, level: float, words: str) -> None:
+def test_invalid_fractions_are_errors(right: int, total: int, level: float, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         wilson_interval(right, total, level)

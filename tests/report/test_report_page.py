@@ -217,13 +217,13 @@ def test_printing_shows_heatmaps(pages: dict[str, Path], browser: Any) -> None:
 
 def create_report_with_every_block() -> Report:
     """One section with the blocks that the other reports lack."""
-    shares = Bars(
+    accuracy_bars = Bars(
         "share that is right", {"2": Estimate(0.5, 0.4, 0.6), "1": Estimate(0.25)},
         percent=True, beside={"2": 0.125}, beside_name="before",
     )  # fmt: skip
     curve = Series("answers", [(0.0, 0.5), (1.0, 0.75)], [(0.4, 0.6), (0.7, 0.8)], error_bars=True)
     blocks: list[Block] = [
-        Figure("Shares", shares),
+        Figure("Shares", accuracy_bars),
         Figure(
             "Calibration", Lines("confidence", "right", [curve], x_percent=True, y_percent=True)
         ),

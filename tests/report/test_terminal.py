@@ -102,8 +102,8 @@ def test_values_without_a_position_are_left_out() -> None:
 def test_bars_in_a_terminal() -> None:
     bars = Bars("y", {"a": Estimate(2.0), "bc": Estimate(-1.0), "d": Estimate(math.nan)})
     assert [line.plain for line in draw_bars(bars, width=24)] == [" a ████████ 2", "bc ████ −1"]
-    shares = Bars("y", {"a": Estimate(0.125)}, percent=True)
-    assert draw_bars(shares, width=24, ascii_only=True)[0].plain.endswith("# 12.5%")
+    percent_bars = Bars("y", {"a": Estimate(0.125)}, percent=True)
+    assert draw_bars(percent_bars, width=24, ascii_only=True)[0].plain.endswith("# 12.5%")
     assert draw_bars(Bars("y", {}), width=24)[0].plain == "no values"
 
 

@@ -28,7 +28,7 @@ def test_names_in_all_scripts_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         (0, "0"),
         (-0.0, "0"),
@@ -46,8 +46,8 @@ def test_names_in_all_scripts_are_kept() -> None:
         (-math.inf, "−∞"),
     ],
 )
-def test_number(value: float | None, wanted: str) -> None:
-    assert format_number(value) == wanted
+def test_number(value: float | None, expected: str) -> None:
+    assert format_number(value) == expected
 
 
 def test_percent() -> None:

@@ -13,7 +13,7 @@ from attnlab.heads._mechanism_errors import (
     candidate_specs,
 )
 from attnlab.heads._settings import HeadSettings
-from attnlab.heads._text_models import AttnlabTextReader, HuggingFaceTextReader, TextReader
+from attnlab.heads._text_models import AttnlabTextReader, HuggingFaceTextReader, TextModelReader
 from attnlab.huggingface._inspected_models import InspectedHuggingFaceModel
 from attnlab.interpret._attnlab_models import InspectedAttnlabModel
 from attnlab.models import create
@@ -30,7 +30,7 @@ SMALL = HeadSettings(
 SPECS = candidate_specs((), SMALL, 48)
 
 
-def language_model(**changes: Any) -> TextReader:
+def language_model(**changes: Any) -> TextModelReader:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         sizes = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2}
@@ -40,7 +40,7 @@ def language_model(**changes: Any) -> TextReader:
     return HuggingFaceTextReader(InspectedHuggingFaceModel(model, byte_pairs(), "llama"))
 
 
-def encoder(head: bool) -> TextReader:
+def encoder(head: bool) -> TextModelReader:
     model_class = transformers.BertForMaskedLM if head else transformers.BertModel
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -74,7 +74,7 @@ def attnlab_decoder() -> AttnlabTextReader:
     return AttnlabTextReader(InspectedAttnlabModel(model, tokens, "own"))
 
 
-READERS: dict[str, Callable[[], TextReader]] = {
+READERS: dict[str, Callable[[], TextModelReader]] = {
     "llama": language_model,
     "own": attnlab_decoder,
     "bert": lambda: encoder(False),

@@ -87,7 +87,7 @@ class SummaryComparison(Comparison):
         Metric("accuracy", "right tokens", "higher", percent=True),
     )
     margin = 0.1
-    rates = (1.0, 0.5)
+    learning_rate_factors = (1.0, 0.5)
 
     @classmethod
     def option_groups(cls) -> dict[str, OptionGroup]:
