@@ -56,9 +56,8 @@ class Chooser:
         self.runs = Entities(numbers=any(re.search(r"\d", answer) for answer in self.answers))
         self.runs.prepare(library.documents)
         self.question_counts: Counter[str] = Counter()  # questions whose documents contain a string
-        self.answers_by_word: dict[str, Counter[str]] = defaultdict(
-            Counter
-        )  # answers of documents with a word
+        # answers of documents with a word
+        self.answers_by_word: dict[str, Counter[str]] = defaultdict(Counter)
         for question, answer in pairs:
             documents = self._documents(question)
             strings = {text for document in documents for text in self._strings(document)}

@@ -77,18 +77,16 @@ def _summary(audit: Audit) -> list[str]:
         judged = [each for each in audit["answers"] if each["correct"] is not None]
         sentences.append(
             f"The model answered {sum(each['correct'] for each in judged):,} of {len(judged):,} "
-            "questions "
-            f"right ({format_percent(audit['accuracy'])}). Answering "
-            f"“{audit['baseline']['answer']}” "
-            f"every time would be right in {format_percent(audit['baseline']['accuracy'])}."
+            f"questions right ({format_percent(audit['accuracy'])}). Answering "
+            f"“{audit['baseline']['answer']}” every time would be right in "
+            f"{format_percent(audit['baseline']['accuracy'])}."
         )
     top, natural = audit["top_three_share"], top_fraction(audit["gold_histogram"] or [])
     if audit["pairs"] >= MIN_QUESTIONS and top > max(0.5, 2 * natural):
         right = f" (of the right answers, {format_percent(natural)})" if natural else ""
         sentences.append(
             f"Three answers make up {format_percent(top)} of all answers{right}: the model has "
-            "collapsed "
-            "onto a few answers."
+            "collapsed onto a few answers."
         )
     return sentences
 
@@ -137,8 +135,7 @@ def _calibration(audit: Audit) -> Section:
         verdict = f"on average it is {'overconfident' if gap > 0 else 'underconfident'}"
     findings = [
         f"Its mean confidence is {format_percent(mean_confidence)} and it is right in "
-        f"{format_percent(audit['accuracy'])}: "
-        f"{verdict}.",
+        f"{format_percent(audit['accuracy'])}: {verdict}.",
         "Weighted by the number of answers, confidence and accuracy lie "
         f"{100 * audit['ece']:.1f} percentage points apart (expected calibration error).",
     ]
@@ -162,10 +159,8 @@ def _coverage(audit: Audit) -> Section:
         finding = (
             f"If it answers only with a confidence of {threshold['threshold']:.2f} or more, it "
             f"answers {format_percent(threshold['coverage'])} of the questions and is right in "
-            f"{format_percent(threshold['precision'])}: the lowest threshold that reaches 95%. "
-            "It was "
-            "chosen "
-            "on the same answers, which makes it look slightly too good."
+            f"{format_percent(threshold['precision'])}: the lowest threshold that reaches 95%. It "
+            "was chosen on the same answers, which makes it look slightly too good."
         )
     plot = Lines(
         "fraction of questions answered",
@@ -222,11 +217,9 @@ def _answers(audit: Audit) -> Section:
         beside_name="right answers",
     )
     findings = [
-        f"The model gave {len(counts):,} different answers to {total:,} questions. The three "
-        "most frequent "
-        f"make up {format_percent(audit['top_three_share'])}; a model that has learned no facts "
-        "collapses "
-        "onto two or three answers.",
+        f"The model gave {len(counts):,} different answers to {total:,} questions. The three most "
+        f"frequent make up {format_percent(audit['top_three_share'])}; a model that has learned no "
+        "facts collapses onto two or three answers.",
     ]
     invented = audit["invented"]
     if invented["count"]:
@@ -272,9 +265,7 @@ def _made_up(audit: Audit) -> Section:
     findings = [
         "Nobody can know anything about these people, so every “known” is wrong. It called "
         f"{format_percent(made_up['known_share'])} of {made_up['count']:,} answers about made-up "
-        "names "
-        "“known”; "
-        f"its mean confidence was {made_up['mean_confidence']:.2f}."
+        f"names “known”; its mean confidence was {made_up['mean_confidence']:.2f}."
     ]
     rows = [
         [each["name"], each["answer"], f"{each['confidence']:.2f}"]

@@ -160,8 +160,7 @@ class KnowledgeComparison(Comparison):
         return (
             f"{PRETRAINING:.0%} of it went to the corpus and the rest to training questions; "
             "without pretraining, all of it went to the questions. All contenders answered the "
-            "same "
-            f"{len(self._baseline[1].questions):,} questions, which were not in the training."
+            f"same {len(self._baseline[1].questions):,} questions, which were not in the training."
         )
 
 

@@ -98,9 +98,8 @@ def _read_file(path: Path) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        number = (
-            error.object.count(b"\n", 0, error.start) + 1
-        )  # error.object has no byte-order mark
+        # error.object has no byte-order mark
+        number = error.object.count(b"\n", 0, error.start) + 1
         raise ValueError(f"{path}: line {number} is not UTF-8; convert the file first") from None
 
 

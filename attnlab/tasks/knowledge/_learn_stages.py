@@ -160,8 +160,7 @@ class LearnSession:
         if not any(documents_about(q, self.library, self.relations) for q, _ in pairs):
             raise ValueError(
                 "no question contains the title of a document; begin each document with a title "
-                "and a "
-                "full stop, and ask about these titles"
+                "and a full stop, and ask about these titles"
             )
         if not self.readings:
             raise ValueError(
@@ -173,13 +172,11 @@ class LearnSession:
         if self.longest_question > max_context(model) - ANSWER_TOKENS - 1:
             raise ValueError(
                 f"the longest question has {self.longest_question} tokens; to fit a document and "
-                "an "
-                f"answer too, give --context {self.longest_question + ANSWER_TOKENS + 2} or more"
+                f"an answer too, give --context {self.longest_question + ANSWER_TOKENS + 2} or more"
             )
         self.print_line(
             f"{len(self.readings):,} of {len(self.learned):,} answers occur in a document about "
-            "the "
-            f"name; questions: {', '.join(map(str, self.relations[:5]))}"
+            f"the name; questions: {', '.join(map(str, self.relations[:5]))}"
         )
 
     def print_line(self, text: str) -> None:

@@ -343,9 +343,8 @@ def print_overview(
             else f"{settings.minutes:g} minutes"
         )
         print(
-            f"{len(data.documents):,} documents, "
-            f"{sum(len(d) + 1 for d in data.documents):,} characters, "
-            f"{len(data.pairs):,} questions, {tokens.vocabulary:,} token ids; "
+            f"{len(data.documents):,} documents, {sum(len(d) + 1 for d in data.documents):,} "
+            f"characters, {len(data.pairs):,} questions, {tokens.vocabulary:,} token ids; "
             f"{model.parameter_count():,} parameters; {length}",
             file=sys.stderr,
         )

@@ -259,9 +259,8 @@ class DocumentWriter:
         for kind in generator.sample(kinds, self.config.distractors):
             sentences.append(generator.choice(kind))
         generator.shuffle(sentences)
-        sentences.sort(
-            key=lambda sentence: "{name}" not in sentence
-        )  # sentences with the full name come first
+        # sentences with the full name come first
+        sentences.sort(key=lambda sentence: "{name}" not in sentence)
         document = f"{person.name}."
         for sentence in sentences:
             fields["elsewhere"] = self.cities.sample_other(

@@ -134,9 +134,9 @@ def write(
         new_tokens = 200 if limit is None else max(1, min(200, limit - longest))
     if limit is not None and longest + new_tokens > limit:
         raise ValueError(
-            f"the prompt has {longest} tokens and {new_tokens} are to follow; this model reads "
-            "at most "
-            f"{limit}: give --max-new-tokens {max(0, limit - longest)} or less, or a shorter prompt"
+            f"the prompt has {longest} tokens and {new_tokens} are to follow; this model reads at "
+            f"most {limit}: give --max-new-tokens {max(0, limit - longest)} or less, or a shorter "
+            "prompt"
         )
     stop_token = tokenizer.end if stop else None
     if beams is not None:

@@ -102,9 +102,8 @@ class SummaryComparison(Comparison):
             raise ValueError(f"features {min(self.features)}; give 1 or more")
         variants = {}
         for name in attention:
-            create_attention(
-                name, head_dim=16, heads=4, max_length=64
-            )  # raises an error if the mechanism is not valid
+            # raises an error if the mechanism is not valid
+            create_attention(name, head_dim=16, heads=4, max_length=64)
             plain = name.isidentifier() and self.features
             takes_features = plain and any(
                 option.name == "features" for option in mechanism_options(name)

@@ -224,15 +224,13 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     ratio = "–" if evaluation.ratio is None else f"{evaluation.ratio:.2f}"
     loss = "–" if evaluation.loss is None else f"{evaluation.loss:.3f}"
     accuracy = "–" if evaluation.accuracy is None else f"{evaluation.accuracy:.1%}"
-    skipped_rows = (
+    too_long = (
         f" ({evaluation.too_long:,} summaries too long for it)" if evaluation.too_long else ""
     )
     console.print(
         f"{len(evaluation.pairs):,} texts ({evaluation.measured_on}, {evaluation.cut:,} cut); "
-        "ROUGE-L "
-        f"{ratio} times that of the first words; loss {loss}{skipped_rows}, next-token accuracy "
-        f"{accuracy}; "
-        f"{evaluation.unfinished} unfinished, {evaluation.looping} looping",
+        f"ROUGE-L {ratio} times that of the first words; loss {loss}{too_long}, next-token "
+        f"accuracy {accuracy}; {evaluation.unfinished} unfinished, {evaluation.looping} looping",
         highlight=False,
         soft_wrap=True,
     )

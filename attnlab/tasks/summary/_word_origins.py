@@ -43,10 +43,8 @@ def summary_words(
     if word_indices is None or owners is None or not ids or not source:
         return without_sources
     weights, copied = source_weights(model, encoding, source, ids)  # (T, S), (T,)
-    by_word = torch.zeros(len(ids), len(words) + 1)
-    by_word.index_add_(
-        1, torch.tensor(owners), weights
-    )  # the last column is for tokens outside words
+    by_word = torch.zeros(len(ids), len(words) + 1)  # the last column: tokens outside words
+    by_word.index_add_(1, torch.tensor(owners), weights)
     explained = []
     for number, word in enumerate(summary.split(" ")):
         rows = [t for t, index in enumerate(word_indices) if index == number]
@@ -134,9 +132,8 @@ def source_weights(
     matches = attention[0] * (source_ids == tokens[:, None])  # (T, S)
     match_weight = matches.sum(1)  # (T,)
     copy_probability = copied[0].exp() * match_weight
-    fraction = copy_probability / (copy_probability + (log_own + log_generate[0]).exp()).clamp(
-        min=1e-30
-    )  # (T,)
+    total = copy_probability + (log_own + log_generate[0]).exp()
+    fraction = copy_probability / total.clamp(min=1e-30)  # (T,)
     copy_weights = matches / match_weight[:, None].clamp(min=1e-30)  # (T, S)
     combined = fraction[:, None] * copy_weights + (1 - fraction[:, None]) * attention[0]
     return combined.float().cpu(), fraction.float().cpu()

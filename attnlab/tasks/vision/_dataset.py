@@ -134,8 +134,7 @@ def check_size(images: Images, first: Images) -> None:
     if images.pixels.shape[1:] != first.pixels.shape[1:]:
         raise ValueError(
             f"{images.file}: images are {_describe_shape(images)}, those of {first.file} "
-            f"{_describe_shape(first)}; "
-            "give images of one size"
+            f"{_describe_shape(first)}; give images of one size"
         )
 
 

@@ -144,7 +144,6 @@ def fashion_folder() -> Path:
     if not FASHION.is_dir():
         raise ValueError(
             "Fashion-MNIST is not installed; run apt install dataset-fashion-mnist, or give a "
-            "folder "
-            "with its four files"
+            "folder with its four files"
         )
     return FASHION

@@ -159,8 +159,7 @@ def _mistakes(scores: ScoreData, pixels: Sequence[Tensor]) -> Section:
             encode_png(image),
             f"{mistake['label']} classified as {mistake['said']}",
             f"confidence {mistake['confidence']:.0%}, in the true class "
-            f"{mistake['right_confidence']:.0%}; "
-            f"number {mistake['number']}",
+            f"{mistake['right_confidence']:.0%}; number {mistake['number']}",
         )
         for mistake, image in zip(scores["mistakes"], pixels, strict=True)
     ]

@@ -376,8 +376,7 @@ def open_matching_data(config: dict[str, Any], source: str | Path) -> Dataset:
         if name != expected:
             raise ValueError(
                 f"{source}: class {number} is {name!r}, but {expected!r} in the run; give images "
-                "with "
-                "the same class names"
+                "with the same class names"
             )
     return dataset
 
