@@ -246,7 +246,7 @@ def test_signed_weights_are_refused() -> None:
 
 def test_two_vocabularies_are_refused() -> None:
     one, other = (StackConfig(vocabulary=v, context=5, width=12, heads=3) for v in (7, 8))
-    with pytest.raises(ValueError, match="must be equal"):
+    with pytest.raises(ValueError, match="make them equal"):
         Seq2SeqConfig(one, other, copy=True)
 
 
