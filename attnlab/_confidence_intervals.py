@@ -59,7 +59,13 @@ def format_percent(fraction: float | None) -> str:
 
 
 def mean_interval(values: Sequence[float]) -> Estimate:
-    """The mean of independent repeats and its 95% interval by Student's t."""
+    """The mean of independent repeats and its 95% interval by Student's t.
+
+    >>> from attnlab.claims import mean_interval
+    >>> mean = mean_interval([1.0, 2.0, 3.0])
+    >>> mean.value, mean.low < 0 < mean.high
+    (2.0, True)
+    """
     mean = statistics.fmean(values)
     if len(values) < 2:
         return Estimate(mean)
@@ -83,7 +89,13 @@ def geometric_mean_interval(values: Sequence[float]) -> Estimate:
 
 
 def fraction_interval(hits: int, total: int) -> Estimate:
-    """A fraction and its 95% interval after Wilson."""
+    """A fraction and its 95% interval after Wilson.
+
+    >>> from attnlab.claims import fraction_interval
+    >>> half = fraction_interval(50, 100)
+    >>> half.value, round(half.low, 2), round(half.high, 2)
+    (0.5, 0.4, 0.6)
+    """
     return Estimate(hits / total, *wilson_interval(hits, total))
 
 
@@ -104,7 +116,12 @@ def wilson_interval(right: int, total: int, level: float = 0.95) -> tuple[float,
 
 
 def log_log_slope(points: Sequence[tuple[float, float]]) -> Estimate:
-    """The slope of log y against log x by least squares, and its 95% interval."""
+    """The slope of log y against log x by least squares, and its 95% interval.
+
+    >>> from attnlab.claims import log_log_slope
+    >>> round(log_log_slope([(1, 1), (2, 4), (4, 16), (8, 64)]).value, 3)
+    2.0
+    """
     x = [math.log(size) for size, _ in points]
     y = [math.log(value) for _, value in points]
     slope, intercept = statistics.linear_regression(x, y)
@@ -117,7 +134,12 @@ def log_log_slope(points: Sequence[tuple[float, float]]) -> Estimate:
 
 
 def student_quantile(degrees: int) -> float:
-    """The 97.5% quantile of Student's t: a table, then the Cornish-Fisher expansion."""
+    """The 97.5% quantile of Student's t: a table, then the Cornish-Fisher expansion.
+
+    >>> from attnlab.claims import student_quantile
+    >>> round(student_quantile(10), 2)
+    2.23
+    """
     exact = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 5: 2.5706, 6: 2.4469, 7: 2.3646}
     if degrees in exact:
         return exact[degrees]

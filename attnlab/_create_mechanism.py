@@ -24,6 +24,12 @@ def create_mechanism(
     """The mechanism of this name for queries of `heads` heads and width `head_dim`.
 
     `max_length`, where given, is enforced; mechanisms with a table over positions need it.
+
+    >>> import torch, attnlab
+    >>> window = attnlab.create_mechanism("window", head_dim=8, heads=2, window=3)
+    >>> q = k = v = torch.randn(1, 2, 5, 8)
+    >>> window(q, k, v, attnlab.Mask(causal=True)).shape
+    torch.Size([1, 2, 5, 8])
     """
     mechanism = find_mechanism(name)
     names = [option.name for option in mechanism_options(name)]

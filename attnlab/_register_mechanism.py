@@ -47,6 +47,20 @@ def register_mechanism(kind: Kind) -> Kind:
 
     Use it as a decorator. It refuses the name of a built-in mechanism. You may register your own
     name again, as happens when you run a notebook cell twice.
+
+    >>> import attnlab
+    >>> @attnlab.register_mechanism
+    ... class Uniform(attnlab.Mechanism):
+    ...     name = "uniform_example"
+    ...     card = attnlab.Card("equal weights", "none", "none", time="N^2 D", memory="N^2")
+    ...
+    ...     def weights(self, q, k, mask):
+    ...         allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
+    ...         ones = q.new_ones(*q.shape[:3], k.shape[2])
+    ...         ones = ones if allowed is None else ones * allowed
+    ...         return ones / ones.sum(-1, keepdim=True).clamp(min=1)
+    >>> "uniform_example" in attnlab.MECHANISMS
+    True
     """
     check_mechanism_class(kind)
     if kind.name in MECHANISMS.built_in:

@@ -123,8 +123,16 @@ def load_extension(source: str | Path) -> list[Any]:
 
     Adds the source to ATTNLAB_EXTENSIONS, so that processes started from here load it too.
 
-    >>> [mechanism.name for mechanism in load_extension("examples/sigmoid_attention.py")]
-    ['sigmoid']
+    >>> from pathlib import Path
+    >>> import attnlab
+    >>> _ = Path("sharp.py").write_text(
+    ...     "import attnlab\\n"
+    ...     "@attnlab.register_mechanism\\n"
+    ...     "class Sharp(attnlab.MECHANISMS['hard']):\\n"
+    ...     "    name = 'sharp_example'\\n"
+    ... )
+    >>> [mechanism.name for mechanism in attnlab.load_extension("sharp.py")]
+    ['sharp_example']
     """
     resolved = str(Path(source).resolve()) if str(source).endswith(".py") else str(source)
     module = _import_source(str(source))

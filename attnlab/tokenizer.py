@@ -220,7 +220,14 @@ class BPE(Tokenizer):
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
-    """The tokenizer of this file, or of the tokenizer.json in this folder."""
+    """The tokenizer of this file, or of the tokenizer.json in this folder.
+
+    >>> from attnlab.tokenizer import Characters, load_tokenizer
+    >>> Characters.train(["the cat"]).save("tokenizer.json")
+    >>> tokenizer = load_tokenizer("tokenizer.json")
+    >>> tokenizer.decode(tokenizer.encode("cat"))
+    'cat'
+    """
     path = Path(path)
     file = path / TOKENIZER if path.is_dir() else path
     try:

@@ -191,7 +191,24 @@ def claim(
     needs: Callable[[], str] | None = None,
     group: str = "",
 ) -> Callable[[Measure], Measure]:
-    """Register the decorated function as a claim."""
+    """Register the decorated function as a claim.
+
+    >>> import torch
+    >>> from attnlab.claims import CLAIMS, Bars, Estimate, Evidence, claim, run_claim
+    >>> from attnlab.claims.judges import Below
+    >>> @claim(
+    ...     "softmax-sums-example", topic="own", source="attnlab",
+    ...     statement="rows of softmax sum to 1", why="Softmax divides by the sum.",
+    ...     judge=Below(1e-9, "largest distance of a sum from 1"), control="no division",
+    ... )
+    ... def softmax_sums(trial):
+    ...     scores = torch.randn(5, 7, generator=trial.generator(), dtype=torch.float64)
+    ...     weights = scores.exp() if trial.control else scores.softmax(-1)
+    ...     worst = Estimate(float((weights.sum(-1) - 1).abs().max()))
+    ...     return Evidence(worst, Bars("distance", {"largest": worst}))
+    >>> run_claim(CLAIMS["softmax-sums-example"], seed=0, size="small").verdict.outcome
+    'holds'
+    """
 
     def register(measure: Measure) -> Measure:
         register_claim(Claim(

@@ -35,4 +35,10 @@ def save_claims(path: Path, ledger: dict[str, Any], overwrite: bool = False) -> 
 
 
 def save_playground(path: Path, overwrite: bool = False) -> None:
+    """save_playground
+
+    >>> from pathlib import Path
+    >>> from attnlab.claims import save_playground
+    >>> save_playground(Path("playground.html"))
+    """
     write_page(path, playground_page(), overwrite)

@@ -30,7 +30,12 @@ load_extensions("attnlab.claims")
 
 
 def select_claims(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:
-    """Select claims by name or topic (its name or number). Without arguments, select all."""
+    """Select claims by name or topic (its name or number). Without arguments, select all.
+
+    >>> from attnlab.claims import select_claims
+    >>> [claim.name for claim in select_claims(["copy"])]
+    ['copy']
+    """
     if topic is not None:
         if topic.isdecimal() and 1 <= int(topic) <= len(TOPICS):
             topic = list(TOPICS)[int(topic) - 1]

@@ -43,7 +43,13 @@ class Result:
 
 
 def run_claim(claim: Claim, seed: int, size: Size) -> Result:
-    """Run the experiment and its control. An exception becomes the verdict "failed"."""
+    """Run the experiment and its control. An exception becomes the verdict "failed".
+
+    >>> from attnlab.claims import CLAIMS, run_claim
+    >>> result = run_claim(CLAIMS["copy"], seed=0, size="small")
+    >>> result.verdict.outcome, result.trusted
+    ('holds', True)
+    """
     begin = time.perf_counter()
     missing = claim.needs() if claim.needs is not None else ""
     if missing or claim.measure is None:
@@ -77,6 +83,10 @@ def run_claims(
     """Yield results as they finish: first of claims that may run in parallel, then of the others.
 
     `on_start` is called with the name of each claim when it starts.
+
+    >>> from attnlab.claims import CLAIMS, run_claims
+    >>> [result.verdict.outcome for result in run_claims([CLAIMS["copy"]], processes=1)]
+    ['holds']
     """
     processes = processes or len(os.sched_getaffinity(0))
     parallel = [claim for claim in claims if not claim.alone]

@@ -79,6 +79,12 @@ def compare(
     Each run gets `minutes` of training steps, or `steps`. `learning_rate_factors` multiply the
     task's own learning rates; each contender is compared at its best one. `out` is the
     folder of all runs, with compare.json and compare.html.
+
+    >>> from attnlab.compare import compare
+    >>> from attnlab.tasks.vision import VisionComparison
+    >>> sizes = {"width": 16, "layers": 1, "heads": 2}
+    >>> comparison = VisionComparison(fractions=(0.1,), sizes=sizes)
+    >>> result = compare(comparison, ["softmax", "elu"], out="out", steps=2, seeds=1, quiet=True)
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("a comparison trains its runs in one process; start it without torchrun")

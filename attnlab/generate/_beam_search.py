@@ -115,6 +115,13 @@ def beam_search(
     penalty is greedy decoding. After each step, `on_best` receives the index of each prompt still
     searched and its `best` sequences so far, finished or not; later steps may replace them. At the
     end it receives those that are returned.
+
+    >>> from attnlab.generate import beam_search
+    >>> from attnlab.models import Decoder, StackConfig
+    >>> model = Decoder(StackConfig(vocabulary=50, context=16, width=24, layers=1, heads=3)).eval()
+    >>> (best, second), = beam_search(model, [[5, 6, 7]], new_tokens=4, width=3, best=2)
+    >>> len(best.ids)
+    4
     """
     check_at_least_one("beam_search", new_tokens=new_tokens, width=width, best=best)
     if best > width:

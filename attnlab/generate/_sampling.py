@@ -119,6 +119,15 @@ def generate(
     is chosen, including the stop token. `context` goes to the model's prefill, one row per prompt.
     Random numbers depend on the prompt's index, or on its number in `keys`: then the samples do not
     depend on the other prompts. To add samples for the same prompts, set `first_sample`.
+
+    >>> import torch
+    >>> from attnlab.generate import Sampling, generate
+    >>> from attnlab.models import Decoder, StackConfig
+    >>> model = Decoder(StackConfig(vocabulary=50, context=16, width=24, layers=1, heads=3)).eval()
+    >>> sampling = Sampling(temperature=1.0)
+    >>> continuations = generate(model, [[5, 6, 7], [8]], new_tokens=4, sampling=sampling)
+    >>> [len(samples[0].ids) for samples in continuations]
+    [4, 4]
     """
     check_at_least_one("generate", new_tokens=new_tokens, samples=samples)
     task = GenerationTask("generate", model, prompts, new_tokens, stop, block_repeats)

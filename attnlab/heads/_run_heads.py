@@ -54,6 +54,18 @@ def heads(
     `model`: a folder of attnlab or Hugging Face. `text`: the path of a file, or the text itself.
     `images`: a folder of images, or a data set that `attnlab vision` reads. `settings` are fields
     of HeadSettings.
+
+    >>> from attnlab.heads import heads
+    >>> from attnlab.models import Decoder, StackConfig
+    >>> from attnlab.tokenizer import Characters
+    >>> text = "to be or not to be, that is the question. " * 20
+    >>> tokenizer = Characters.train([text])
+    >>> sizes = {"context": 64, "width": 16, "layers": 1, "heads": 2}
+    >>> Decoder(StackConfig(vocabulary=tokenizer.vocabulary, **sizes)).save_pretrained("model")
+    >>> tokenizer.save("model/tokenizer.json")
+    >>> report = heads("model", text, mechanisms=["window:window=8"], tokens=32, windows=2)
+    >>> len(report.sections) > 0
+    True
     """
     start = time.perf_counter()
     check_seed(seed)

@@ -17,7 +17,13 @@ OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "cross_attention_
 
 
 def is_huggingface(module: nn.Module) -> bool:
-    """Whether it is a transformers module or uses its attention interface; imports nothing."""
+    """Whether it is a transformers module or uses its attention interface; imports nothing.
+
+    >>> from torch import nn
+    >>> from attnlab.huggingface import is_huggingface
+    >>> is_huggingface(nn.Linear(2, 2))
+    False
+    """
     packages = {base.__module__.split(".")[0] for base in type(module).__mro__}
     return "transformers" in packages or uses_interface(module)
 

@@ -29,6 +29,16 @@ def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> tuple
     Its class is the one that config.json names, so a language model has its head. A GGUF file is
     converted once and kept in `cache_folder`. The default is float32, because a CPU is slow and
     inexact in the half precision that most models are saved in.
+
+    >>> from attnlab.huggingface import load_model
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=16, vocab_size=50, n_positions=32,
+    ...                     bos_token_id=0, eos_token_id=0)
+    >>> model = GPT2LMHeadModel(config).eval()
+    >>> model.save_pretrained("small-gpt2")
+    >>> loaded, tokenizer = load_model("small-gpt2")
+    >>> loaded.num_parameters() == model.num_parameters(), tokenizer
+    (True, None)
     """
     model, processor, notes = load_with_notes(path, dtype=dtype)
     for note in notes:

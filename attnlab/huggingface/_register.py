@@ -38,6 +38,10 @@ def register(*specs: str) -> list[str]:
     "attnlab-favor" and so on. With arguments it registers these specifications, for example as
     "attnlab-favor:features=64" or, with a mechanism for each group of heads, as
     "attnlab-6*window:window=32+3*softmax".
+
+    >>> from attnlab.huggingface import register
+    >>> register("favor", "window:window=32")
+    ['attnlab-favor', 'attnlab-window:window=32']
     """
     for spec in specs:
         check_spec(spec)
@@ -157,6 +161,18 @@ def attend_with(model: nn.Module, plan: Plan) -> Iterator[None]:
 
     `plan` is one specification for all layers, or a mapping from layer names (as `capture` names
     them) to a specification or a list with one for each head. Other layers use softmax.
+
+    >>> import torch
+    >>> from attnlab.huggingface import attend_with
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> config = GPT2Config(n_layer=2, n_head=2, n_embd=16, vocab_size=50, n_positions=32,
+    ...                     bos_token_id=0, eos_token_id=0)
+    >>> model = GPT2LMHeadModel(config).eval()
+    >>> ids = torch.tensor([[5, 6, 7]])
+    >>> with attend_with(model, "elu"):
+    ...     logits = model(ids).logits
+    >>> torch.equal(logits, model(ids).logits)
+    False
     """
     layers = {name: module for name, module in model.named_modules() if uses_interface(module)}
     reasons = [unsupported_reason(type(part)) for part in model.modules() if is_model(part)]

@@ -38,6 +38,16 @@ def capture(
     the batch and `max_tokens`. A longer input is an error: it is never cut, because a part of a
     row would look like the whole. Needing more than `memory` GiB for weights and gradients is an
     error too, raised at the first layer.
+
+    >>> import torch, attnlab
+    >>> from attnlab.models import Decoder, StackConfig
+    >>> model = Decoder(StackConfig(vocabulary=50, context=16, width=24, layers=2, heads=3)).eval()
+    >>> with attnlab.capture(model) as captured:
+    ...     _ = model(torch.tensor([[5, 6, 7]]))
+    >>> [layer.name for layer in captured.layers]
+    ['stack.blocks.0.attention', 'stack.blocks.1.attention']
+    >>> captured.layers[0].weights.shape  # heads, queries, keys
+    torch.Size([3, 3, 3])
     """
     return record(
         model, CaptureOptions(weights, qkv, gradients, layers, heads, max_tokens, row, memory)

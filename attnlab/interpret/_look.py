@@ -109,6 +109,16 @@ def look(model: Any, text: str | None = None, **options: Any) -> LookResult:
     `memory` limits the GiB of weights, gradients and flow.
 
         look("runs/gpt2", "The dog ran", generate=3, neurons=True).save("look.html")
+
+    >>> import attnlab
+    >>> from attnlab.tokenizer import Characters
+    >>> from attnlab.models import Decoder, StackConfig
+    >>> text = "the cat sat"
+    >>> tokenizer = Characters.train([text])
+    >>> sizes = {"context": 16, "width": 24, "layers": 2, "heads": 3}
+    >>> model = Decoder(StackConfig(vocabulary=tokenizer.vocabulary, **sizes))
+    >>> view = attnlab.look(model, text, tokenizer=tokenizer)  # a notebook shows it
+    >>> page = view.save("cat.html")  # a page that works offline
     """
     settings = LookOptions(text=text, **options)
     if isinstance(model, str | Path) and is_capture(Path(model)):

@@ -55,6 +55,11 @@ def check_laws(
     """Check every law on a mechanism, given by name or class, at all options of its `trials`.
 
     Each law is checked on `examples` random inputs of varying length, head groups and padding.
+
+    >>> import attnlab
+    >>> findings = attnlab.check_laws("hard", examples=1)
+    >>> all(finding.holds for finding in findings)
+    True
     """
     if examples < 1:
         raise ValueError(f"check_laws: examples is {examples}; give 1 or more")

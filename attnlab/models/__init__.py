@@ -35,7 +35,13 @@ __all__ = [
 
 
 def create(description: dict[str, object], source: object = "config") -> Model:
-    """A new model from a description, as `Model.description` returns it."""
+    """A new model from a description, as `Model.description` returns it.
+
+    >>> from attnlab.models import Decoder, StackConfig, create
+    >>> model = Decoder(StackConfig(vocabulary=50, context=16, width=24, layers=1, heads=3))
+    >>> create(model.description()).parameter_count() == model.parameter_count()
+    True
+    """
     kind = str(description.get("model"))
     if kind not in MODELS:
         raise ValueError(f"{source}: no model {kind!r}; choose from {', '.join(MODELS)}")
@@ -43,7 +49,14 @@ def create(description: dict[str, object], source: object = "config") -> Model:
 
 
 def load(folder: str | Path) -> Model:
-    """The model saved in this folder, of any kind, in evaluation mode."""
+    """The model saved in this folder, of any kind, in evaluation mode.
+
+    >>> from attnlab.models import Decoder, StackConfig, load
+    >>> model = Decoder(StackConfig(vocabulary=50, context=16, width=24, layers=1, heads=3))
+    >>> model.save_pretrained("small-decoder")
+    >>> load("small-decoder").parameter_count() == model.parameter_count()
+    True
+    """
     model = create(read_description(folder), Path(folder) / CONFIG)
     load_weights(model, Path(folder) / WEIGHTS)
     return model.eval()

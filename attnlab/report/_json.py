@@ -19,13 +19,27 @@ _adapter = TypeAdapter(Report)
 
 
 def to_json(report: Report, *, measurements: bool = True, indent: int | None = None) -> str:
-    """The report as JSON. `measurements=False` leaves out the single numbers, the largest part."""
+    """The report as JSON. `measurements=False` leaves out the single numbers, the largest part.
+
+    >>> from attnlab.report import Report, Section, to_json
+    >>> report = Report("example", "Loss by mechanism", [Section("loss", "Loss", [])])
+    >>> to_json(report)[:25]
+    '{"format":"attnlab-report'
+    """
     excluded = None if measurements else {"sections": {"__all__": {"measurements"}}}
     return _adapter.dump_json(report, exclude=excluded, indent=indent).decode("utf-8")
 
 
 def read_report(path: Path) -> Report:
-    """The report in a file; a ValueError in one line if the file is no report."""
+    """The report in a file; a ValueError in one line if the file is no report.
+
+    >>> from pathlib import Path
+    >>> from attnlab.report import Report, Section, read_report, to_json
+    >>> report = Report("example", "Loss by mechanism", [Section("loss", "Loss", [])])
+    >>> _ = Path("loss.json").write_text(to_json(report))
+    >>> read_report(Path("loss.json")).title
+    'Loss by mechanism'
+    """
     if not path.exists():
         raise ValueError(f"{path}: is not there; give a file that --json wrote")
     if not stat.S_ISREG(path.stat().st_mode):
@@ -49,7 +63,14 @@ def _refuse_constant(name: str) -> None:
 
 
 def parse_report(raw: Any) -> Report:
-    """The report in parsed JSON; a ValueError names the position of the first mistake."""
+    """The report in parsed JSON; a ValueError names the position of the first mistake.
+
+    >>> import json
+    >>> from attnlab.report import Report, Section, parse_report, to_json
+    >>> report = Report("example", "Loss by mechanism", [Section("loss", "Loss", [])])
+    >>> parse_report(json.loads(to_json(report))).title
+    'Loss by mechanism'
+    """
     if isinstance(raw, dict) and raw.get("format") == OLD_FORMAT:
         raw = _upgrade_report(raw)
     if not isinstance(raw, dict) or raw.get("format") != "attnlab-report":

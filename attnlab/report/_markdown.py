@@ -29,7 +29,13 @@ MAX_COLUMNS = 24  # of a table of points; longer curves are thinned
 
 
 def to_markdown(report: Report, level: int | None = None) -> str:
-    """A whole page; with `level`, only sections with headings of this level, to put into a page."""
+    """A whole page; with `level`, only sections with headings of this level, to put into a page.
+
+    >>> from attnlab.report import Report, Section, to_markdown
+    >>> report = Report("example", "Loss by mechanism", [Section("loss", "Loss", [])])
+    >>> to_markdown(report).splitlines()[0]
+    '# Loss by mechanism'
+    """
     title = [] if level else [f"# {escape_markdown(report.title)}"]
     parts = [part for section in report.sections for part in _section(section, level or 2)]
     about = _about(report)

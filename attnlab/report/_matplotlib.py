@@ -59,9 +59,12 @@ STYLE: dict[Any, Any] = {
 
 
 def figure(plot: Plot, title: str = "") -> Figure:
-    """
-    >>> plot = Bars("loss", {"softmax": Estimate(2.1, 2.0, 2.2)})  # doctest: +SKIP
-    >>> figure(plot, "Loss by mechanism").savefig("loss.pdf")  # doctest: +SKIP
+    """figure
+
+    >>> from attnlab.claims import Estimate
+    >>> from attnlab.report import Bars, figure
+    >>> plot = Bars("loss", {"softmax": Estimate(2.1, 2.0, 2.2), "favor": Estimate(2.4, 2.3, 2.5)})
+    >>> figure(plot, "Loss by mechanism").savefig("loss.pdf")
     """
     with mpl.rc_context(STYLE):
         match plot:
@@ -74,7 +77,14 @@ def figure(plot: Plot, title: str = "") -> Figure:
 
 
 def save_figure(plot: Plot, path: Path, title: str = "", overwrite: bool = False) -> None:
-    """Writes the plot as SVG, PNG or PDF, by the ending of the name."""
+    """Writes the plot as SVG, PNG or PDF, by the ending of the name.
+
+    >>> from pathlib import Path
+    >>> from attnlab.claims import Estimate
+    >>> from attnlab.report import Bars, save_figure
+    >>> plot = Bars("loss", {"softmax": Estimate(2.1, 2.0, 2.2), "favor": Estimate(2.4, 2.3, 2.5)})
+    >>> save_figure(plot, Path("loss.svg"), "Loss by mechanism")
+    """
     check_figure(path, overwrite)
     write_figure(figure(plot, title), path, title)
 

@@ -17,7 +17,13 @@ from attnlab.report._text import escape
 
 
 def render_page(report: Report) -> str:
-    """The page of a report, without single measurements, which would make it ten times larger."""
+    """The page of a report, without single measurements, which would make it ten times larger.
+
+    >>> from attnlab.report import Report, Section, render_page
+    >>> report = Report("example", "Loss by mechanism", [Section("loss", "Loss", [])])
+    >>> render_page(report)[:15]
+    '<!doctype html>'
+    """
     data = to_json(report, measurements=False)
     return script_page(
         report.title, _static("report.js"), _static("report.css"), data, data_id="attnlab-report"
@@ -25,6 +31,13 @@ def render_page(report: Report) -> str:
 
 
 def save_page(path: Path, report: Report, overwrite: bool = False) -> None:
+    """save_page
+
+    >>> from pathlib import Path
+    >>> from attnlab.report import Report, Section, save_page
+    >>> report = Report("example", "Loss by mechanism", [Section("loss", "Loss", [])])
+    >>> save_page(Path("loss.html"), report)
+    """
     write_page(path, render_page(report), overwrite)
 
 

@@ -41,7 +41,15 @@ def print_report(
     report: Report, console: Console, charts: bool = True, sections: Sequence[str] = ()
 ) -> None:
     """`charts`: print curves and bars too, which take a screen each; heatmaps are always printed.
-    `sections`: the names of the sections to print; all if empty."""
+    `sections`: the names of the sections to print; all if empty.
+
+    >>> from rich.console import Console
+    >>> from attnlab.report import Report, Section, print_report
+    >>> report = Report("example", "Loss by mechanism", [Section("loss", "Loss", [])])
+    >>> print_report(report, Console(width=40))
+    Loss
+    <BLANKLINE>
+    """
     width = min(console.width, MAX_WIDTH)
     for section in report.sections:
         if not sections or section.name in sections:
@@ -209,6 +217,16 @@ def _rich_table(
 
 
 def print_plot(plot: Plot, console: Console, width: int = MAX_WIDTH) -> None:
+    """print_plot
+
+    >>> from rich.console import Console
+    >>> from attnlab.claims import Estimate
+    >>> from attnlab.report import Bars, print_plot
+    >>> plot = Bars("loss", {"softmax": Estimate(2.1, 2.0, 2.2), "favor": Estimate(2.4, 2.3, 2.5)})
+    >>> print_plot(plot, Console(width=40))  # doctest: +ELLIPSIS
+    loss
+    softmax...
+    """
     width, ascii_only = min(width, console.width), not console.encoding.startswith("utf")
     match plot:
         case Heatmap():

@@ -82,6 +82,15 @@ def read_config(folder: Path, *, follow_links: bool = True) -> RunConfig:
     """The configuration of a run; without one, a ValueError that begins with "config.json".
 
     Set `follow_links` to False for folders that you do not trust.
+
+    >>> from pathlib import Path
+    >>> from attnlab.run_folder import read_config
+    >>> from attnlab.tasks.vision import train_vision
+    >>> sizes = {"width": 16, "layers": 1, "heads": 2}
+    >>> small = {"sizes": sizes, "training": {"steps": 1}, "quiet": True}
+    >>> _ = train_vision("digits", out="run", **small)
+    >>> read_config(Path("run")).task.name
+    'vision'
     """
     try:
         content = read_json(folder / CONFIG, CONFIG_BYTES, follow_links=follow_links)

@@ -122,7 +122,14 @@ class RunFolder:
 
 
 def check_folder(out: str | Path, start: StartMode) -> None:
-    """Refuse a folder in which training cannot start, before anything is read or computed."""
+    """Refuse a folder in which training cannot start, before anything is read or computed.
+
+    >>> from attnlab.run_folder import StartMode, check_folder
+    >>> check_folder("new-run", StartMode.NEW)
+    >>> check_folder("new-run", StartMode.RESUME)
+    Traceback (most recent call last):
+    ValueError: new-run: not a run folder; config.json is missing
+    """
     folder, start = RunFolder(out), StartMode(start)
     if folder.folder.exists() and not folder.folder.is_dir():
         raise ValueError(f"{out}: is a file; give a folder")

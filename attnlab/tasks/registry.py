@@ -24,6 +24,18 @@ def register_task(task: T) -> T:
 
     Pass a TaskKind or a subclass of `attnlab.tasks.simple.SimpleTask`, or use it as a decorator.
     You can register your own task again, as notebooks do, but not replace a task of attnlab.
+
+    >>> from attnlab.tasks import TASKS, SimpleTask, register_task
+    >>> @register_task
+    ... class Reverse(SimpleTask):
+    ...     name = "reverse-example"
+    ...     alphabet = "abc>"
+    ...
+    ...     def rows(self, part, random):
+    ...         words = ["".join(random.choices("abc", k=4)) for _ in range(50)]
+    ...         return [self.text_row(f"{word}>", word[::-1]) for word in words]
+    >>> "reverse-example" in TASKS
+    True
     """
     declaration = task() if isinstance(task, type) else task
     if not isinstance(declaration, TaskDeclaration):

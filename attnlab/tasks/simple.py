@@ -46,6 +46,7 @@ class Row:
 def answer_row(prompt: Sequence[int], answer: Sequence[int]) -> Row:
     """A row for a decoder that reads the prompt and should write the answer.
 
+    >>> from attnlab.tasks import answer_row
     >>> answer_row([5, 6, 7], [8, 9])
     Row(ids=[5, 6, 7, 8], targets=[-100, -100, 8, 9])
     """

@@ -59,7 +59,12 @@ class TrainingTask(ABC):
 
 
 def mix_seeds(*numbers: int) -> int:
-    """One seed from several numbers; different numbers give different seeds."""
+    """One seed from several numbers; different numbers give different seeds.
+
+    >>> from attnlab.training import mix_seeds
+    >>> mix_seeds(1, 2) == mix_seeds(1, 2), mix_seeds(1, 2) == mix_seeds(2, 1)
+    (True, False)
+    """
     mixed = 0
     for number in numbers:
         mixed = (mixed * 6364136223846793005 + number + 1442695040888963407) % 2**64
@@ -74,6 +79,13 @@ def bucket_by_length(
 
     A batch has `rows` rows, or as many as fit into `tokens` tokens after padding. Every row is in
     exactly one batch; a row longer than `tokens` forms its own batch.
+
+    >>> import torch
+    >>> from attnlab.training import bucket_by_length
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> batches = bucket_by_length([3, 9, 2, 8], tokens=18, rows=None, generator=generator)
+    >>> sorted(map(sorted, batches))  # rows of similar length are together
+    [[0, 2], [1, 3]]
     """
     order = torch.randperm(len(lengths), generator=generator).tolist()
     mean = max(1, sum(lengths) // max(1, len(lengths)))
@@ -129,7 +141,14 @@ class BatchLoader:
 
 
 def pad_rows(rows: Sequence[Tensor], fill: int) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one tensor (rows, longest), and a mask that is True for real tokens."""
+    """Rows of ids as one tensor (rows, longest), and a mask that is True for real tokens.
+
+    >>> import torch
+    >>> from attnlab.training import pad_rows
+    >>> ids, real = pad_rows([torch.tensor([5, 6, 7]), torch.tensor([8])], fill=0)
+    >>> ids.tolist(), real.tolist()
+    ([[5, 6, 7], [8, 0, 0]], [[True, True, True], [True, False, False]])
+    """
     lengths = torch.tensor([len(row) for row in rows])
     ids = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=fill)
     return ids, torch.arange(ids.shape[1]) < lengths[:, None]

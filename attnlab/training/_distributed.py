@@ -54,7 +54,12 @@ class ProcessGroup:
 
 
 def is_main_process() -> bool:
-    """Whether this process prints messages, also before a process group exists."""
+    """Whether this process prints messages, also before a process group exists.
+
+    >>> from attnlab.training import is_main_process
+    >>> is_main_process()  # False in all but one process of torchrun
+    True
+    """
     return os.environ.get("RANK", "0") == "0"
 
 

@@ -53,6 +53,30 @@ def train(
     """Train the model, save everything in the run's folder, and return the last metrics.
 
     `on_begin` is called once the folder is locked, to write further files.
+
+    >>> import torch
+    >>> from torch.nn import functional as F
+    >>> from attnlab.models import Decoder, StackConfig
+    >>> from attnlab.training import Run, Settings, TrainingTask, train
+    >>> class Repeat(TrainingTask):
+    ...     name = "repeat"
+    ...     def lengths(self, epoch):
+    ...         return [8] * 64
+    ...     def collate(self, rows, epoch):
+    ...         ids = torch.tensor([[row % 5] * 8 for row in rows])
+    ...         return {"ids": ids, "keys": torch.ones_like(ids, dtype=torch.bool)}
+    ...     def loss(self, forward, batch):
+    ...         logits = forward(batch["ids"])[:, :-1]
+    ...         return F.cross_entropy(logits.mT, batch["ids"][:, 1:], reduction="sum")
+    ...     def targets(self, batch):
+    ...         return batch["ids"][:, 1:].numel()
+    ...     def evaluate(self, model):
+    ...         batch = self.collate(range(5), 0)
+    ...         return {"loss": float(self.loss(model, batch)) / self.targets(batch)}
+    >>> model = Decoder(StackConfig(vocabulary=5, context=8, width=16, layers=1, heads=2))
+    >>> settings = Settings(steps=40, learning_rate=0.01, warmup_steps=2, device="cpu")
+    >>> train(Repeat(), model, settings, Run("run"), quiet=True)["loss"] < 0.5
+    True
     """
     device, start = choose_device(settings.device), StartMode(start)
     with process_group(device) as group, run.locked() if group.is_main else nullcontext():

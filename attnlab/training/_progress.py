@@ -24,6 +24,10 @@ def use_progress_listener(listener: Listener) -> Iterator[None]:
     """Send progress to `listener` instead of showing a bar.
 
     Use it to show one bar for several runs, because two bars would overwrite each other.
+
+    >>> from attnlab.training import use_progress_listener
+    >>> with use_progress_listener(lambda step, steps, text: print(f"{step} of {steps}")):
+    ...     pass  # train here
     """
     before = _listener.set(listener)
     try:

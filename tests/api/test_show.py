@@ -61,8 +61,8 @@ def test_a_notebook_gets_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[Any] = []
     shell = SimpleNamespace(kernel=object())
     display = SimpleNamespace(Image=lambda **options: options, display=shown.append)
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "IPython.display", display)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
     attnlab.show(A, title="one")
     assert [image["format"] for image in shown] == ["png"]
     assert shown[0]["data"].startswith(b"\x89PNG")

@@ -38,7 +38,16 @@ EXAMPLES = 8
 
 
 def ask(folder: str | Path, questions: Sequence[str]) -> list[tuple[Answer, str]]:
-    """Answer questions. Each answer comes with "known", "unsure" or "guess"."""
+    """Answer questions. Each answer comes with "known", "unsure" or "guess".
+
+    >>> from attnlab.tasks.knowledge import ask, finetune
+    >>> small = {"width": 16, "layers": 1, "heads": 2}
+    >>> options = {"model": small, "training": {"steps": 2}, "quiet": True}
+    >>> _ = finetune(out="finetuned", **options)
+    >>> ((answer, certainty),) = ask("finetuned", ["Where was Ada Lovelace born?"])
+    >>> certainty in ("known", "unsure", "guess")
+    True
+    """
     model, tokens, _ = load_knowledge(folder)
     certainty = Certainty.load(Path(folder))
     answers = answer_with_confidence(model, KnowledgeTextEncoding(tokens), questions)
@@ -55,7 +64,16 @@ def audit(
     groups: int = 6,
     seed: int = 0,
 ) -> AuditData:
-    """The data of an audit. Without right answers in the file, some parts are None."""
+    """The data of an audit. Without right answers in the file, some parts are None.
+
+    >>> from attnlab.tasks.knowledge import audit, finetune
+    >>> small = {"width": 16, "layers": 1, "heads": 2}
+    >>> options = {"model": small, "training": {"steps": 2}, "quiet": True}
+    >>> _ = finetune(out="finetuned", **options)
+    >>> data = audit("finetuned", samples=1, made_up=2)
+    >>> data["pairs"]
+    300
+    """
     if samples < 1 or made_up < 1 or groups < 1:
         raise ValueError(
             f"samples {samples}, made-up names {made_up}, groups {groups}; give 1 or more of each"

@@ -66,7 +66,15 @@ def learn(
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """Run all three stages. `out` becomes the run folder of the last model, with `out/readers`."""
+    """Run all three stages. `out` becomes the run folder of the last model, with `out/readers`.
+
+    >>> from attnlab.tasks.knowledge import LearnSettings, learn
+    >>> small = {"width": 16, "layers": 1, "heads": 2}
+    >>> settings = LearnSettings(reader_epochs=0.1, remember_epochs=0.1)
+    >>> metrics = learn(out="learned", settings=settings, model=small, quiet=True)
+    >>> 0 <= metrics["accuracy"] <= 1
+    True
+    """
     settings = settings or LearnSettings()
     preset_settings = find_preset(preset)
     start = StartMode(start)

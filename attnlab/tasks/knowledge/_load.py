@@ -88,7 +88,16 @@ def make_model(
 
 
 def load_knowledge(folder: str | Path) -> tuple[Decoder, Tokenizer, dict[str, Any]]:
-    """Model, tokenizer and configuration of a knowledge run."""
+    """Model, tokenizer and configuration of a knowledge run.
+
+    >>> from attnlab.tasks.knowledge import finetune, load_knowledge
+    >>> small = {"width": 16, "layers": 1, "heads": 2}
+    >>> options = {"model": small, "training": {"steps": 2}, "quiet": True}
+    >>> _ = finetune(out="finetuned", **options)
+    >>> model, tokenizer, config = load_knowledge("finetuned")
+    >>> config["task"]["name"]
+    'knowledge'
+    """
     run = Run(folder)
     config = run.config()
     if config["task"].get("name") != KnowledgeTask.name:

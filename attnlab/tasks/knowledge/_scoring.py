@@ -66,7 +66,16 @@ def questions_for(
 
 
 def evaluate(folder: str | Path, pairs: str | Path | None = None) -> Score:
-    """Answer all questions of the file."""
+    """Answer all questions of the file.
+
+    >>> from attnlab.tasks.knowledge import evaluate, finetune
+    >>> small = {"width": 16, "layers": 1, "heads": 2}
+    >>> options = {"model": small, "training": {"steps": 2}, "quiet": True}
+    >>> _ = finetune(out="finetuned", **options)
+    >>> score = evaluate("finetuned")
+    >>> 0 <= score.right <= len(score.questions)
+    True
+    """
     model, tokens, config = load_knowledge(folder)
     questions, answers = questions_for(folder, config, pairs)
     return Score(
@@ -92,7 +101,13 @@ def write_predictions(path: str | Path, predictions: Sequence[str], overwrite: b
 def baseline(
     pairs: str | Path | None = None, measured: str | Path | None = None
 ) -> tuple[str, Score]:
-    """The score of always giving the most frequent answer of the training pairs."""
+    """The score of always giving the most frequent answer of the training pairs.
+
+    >>> from attnlab.tasks.knowledge import baseline
+    >>> answer, score = baseline()  # on the built-in people
+    >>> score.right < len(score.questions)
+    True
+    """
     if (pairs is None) != (measured is None):
         raise ValueError("--pairs and --evaluation-pairs belong together; give both files or none")
     if pairs is None or measured is None:

@@ -119,7 +119,13 @@ class World:
 
 
 def make_world(config: WorldConfig) -> World:
-    """The world of this configuration. The same configuration always gives the same world."""
+    """The world of this configuration. The same configuration always gives the same world.
+
+    >>> from attnlab.tasks.knowledge import WorldConfig, make_world
+    >>> world = make_world(WorldConfig(people=20))
+    >>> len(world.corpus)
+    20
+    """
     # a string seed works the same on every machine
     generator = random.Random(f"{config.seed} names")
     cities = Cities(config.cities)

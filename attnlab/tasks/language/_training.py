@@ -46,7 +46,19 @@ def train_language(
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """Train on these files, or on the docstrings of installed packages, and return the metrics."""
+    """Train on these files, or on the docstrings of installed packages, and return the metrics.
+
+    >>> from pathlib import Path
+    >>> from attnlab.models import StackConfig
+    >>> from attnlab.tasks.language import train_language
+    >>> from attnlab.training import Settings
+    >>> _ = Path("text.txt").write_text("to be or not to be. " * 40)
+    >>> small = StackConfig(vocabulary=1, width=16, layers=1, heads=2, context=16)
+    >>> options = {"model": small, "settings": Settings(steps=2), "quiet": True}
+    >>> metrics = train_language([Path("text.txt")], out=Path("run"), **options)
+    >>> "loss" in metrics
+    True
+    """
     settings = settings or Settings()
     if objective not in OBJECTIVES:
         raise ValueError(f"objective {objective!r}; choose {' or '.join(OBJECTIVES)}")
@@ -96,7 +108,20 @@ def report_unknown_characters(replaced: Mapping[str, int]) -> None:
 
 
 def load_language(folder: Path) -> tuple[Model, Tokenizer, dict[str, Any]]:
-    """Model, tokenizer and configuration of a language run."""
+    """Model, tokenizer and configuration of a language run.
+
+    >>> from pathlib import Path
+    >>> from attnlab.models import StackConfig
+    >>> from attnlab.tasks.language import load_language, train_language
+    >>> from attnlab.training import Settings
+    >>> _ = Path("text.txt").write_text("to be or not to be. " * 40)
+    >>> small = StackConfig(vocabulary=1, width=16, layers=1, heads=2, context=16)
+    >>> options = {"model": small, "settings": Settings(steps=2), "quiet": True}
+    >>> metrics = train_language([Path("text.txt")], out=Path("run"), **options)
+    >>> model, tokenizer, config = load_language(Path("run"))
+    >>> model.kind, config["training"]["steps"]
+    ('decoder', 2)
+    """
     run = Run(folder)
     config = run.config()
     if config["task"].get("name") != "language":
@@ -120,6 +145,18 @@ def write(
 
     `on_text` receives the first prompt's first sample piece by piece. With `beams` it is not
     called, because a beam search has no text before it ends.
+
+    >>> from pathlib import Path
+    >>> from attnlab.models import StackConfig
+    >>> from attnlab.tasks.language import train_language, write
+    >>> from attnlab.training import Settings
+    >>> _ = Path("text.txt").write_text("to be or not to be. " * 40)
+    >>> small = StackConfig(vocabulary=1, width=16, layers=1, heads=2, context=16)
+    >>> options = {"model": small, "settings": Settings(steps=2), "quiet": True}
+    >>> metrics = train_language([Path("text.txt")], out=Path("run"), **options)
+    >>> ((text,),) = write(Path("run"), ["to be"], new_tokens=5)
+    >>> len(text)
+    5
     """
     model, tokenizer, _ = load_language(folder)
     if not isinstance(model, Decoder):
@@ -180,7 +217,19 @@ class _Stream:
 
 
 def evaluate(folder: Path, files: Sequence[Path]) -> dict[str, Any]:
-    """Bits per character of these files (causal), or loss and accuracy of masked tokens."""
+    """Bits per character of these files (causal), or loss and accuracy of masked tokens.
+
+    >>> from pathlib import Path
+    >>> from attnlab.models import StackConfig
+    >>> from attnlab.tasks.language import evaluate, train_language
+    >>> from attnlab.training import Settings
+    >>> _ = Path("text.txt").write_text("to be or not to be. " * 40)
+    >>> small = StackConfig(vocabulary=1, width=16, layers=1, heads=2, context=16)
+    >>> options = {"model": small, "settings": Settings(steps=2), "quiet": True}
+    >>> metrics = train_language([Path("text.txt")], out=Path("run"), **options)
+    >>> evaluate(Path("run"), [Path("text.txt")])["characters"]
+    800
+    """
     model, tokenizer, config = load_language(folder)
     documents = read_documents(files)
     objective = config["task"]["objective"]

@@ -152,6 +152,15 @@ def write_summaries(
     of the text and the ids of all its summaries so far, which replace everything sent before: after
     each step of a search, and after sampling if some summaries are equal. The last call has the
     summaries that are returned.
+
+    >>> from attnlab.tasks.summary import SummaryModel, load_summary, train, write_summaries
+    >>> small = SummaryModel(vocabulary=300, width=16, encoder_layers=1, decoder_layers=1, heads=2)
+    >>> options = {"model": small, "limit": 60, "training": {"steps": 2}, "quiet": True}
+    >>> metrics = train("docstrings", out="run", **options)
+    >>> model, encoding, config = load_summary("run")
+    >>> ((summary,),) = write_summaries(model, encoding, ["Return the sum of two numbers."])
+    >>> type(summary.text).__name__
+    'str'
     """
     sources = [torch.tensor(encoding.encode_source(text)[0]) for text in texts]
     keys = _text_keys(texts)

@@ -136,7 +136,16 @@ def evaluate(
     method: GenerationMethod = SEARCH,
     quiet: bool = False,
 ) -> Evaluation:
-    """Score a run on its own held-out pairs (`part`), or on all pairs of another file."""
+    """Score a run on its own held-out pairs (`part`), or on all pairs of another file.
+
+    >>> from attnlab.tasks.summary import SummaryModel, evaluate, train
+    >>> small = SummaryModel(vocabulary=300, width=16, encoder_layers=1, decoder_layers=1, heads=2)
+    >>> options = {"model": small, "limit": 60, "training": {"steps": 2}, "quiet": True}
+    >>> metrics = train("docstrings", out="run", **options)
+    >>> evaluation = evaluate("run", limit=2, quiet=True)
+    >>> len(evaluation.pairs)
+    2
+    """
     if part not in ("test", "validation"):
         raise ValueError(f"part {part!r}; choose test or validation")
     model, encoding, config = load_summary(folder)

@@ -108,7 +108,15 @@ def train(
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """Train on a built-in source or a file, and return the last metrics."""
+    """Train on a built-in source or a file, and return the last metrics.
+
+    >>> from attnlab.tasks.summary import SummaryModel, train
+    >>> small = SummaryModel(vocabulary=300, width=16, encoder_layers=1, decoder_layers=1, heads=2)
+    >>> options = {"model": small, "limit": 60, "training": {"steps": 2}, "quiet": True}
+    >>> metrics = train("docstrings", out="run", **options)
+    >>> len(metrics) > 0
+    True
+    """
     check_folder(out, start)
     settings, resumed = resolve_settings(training), start == StartMode.RESUME
     if resumed:
@@ -199,7 +207,16 @@ def resolve_settings(changes: dict[str, Any] | None, base: Settings = TRAINING) 
 
 
 def load_summary(folder: str | Path) -> tuple[Seq2Seq, SummaryTextEncoding, dict[str, Any]]:
-    """Model, text encoding and configuration of a summary run."""
+    """Model, text encoding and configuration of a summary run.
+
+    >>> from attnlab.tasks.summary import SummaryModel, load_summary, train
+    >>> small = SummaryModel(vocabulary=300, width=16, encoder_layers=1, decoder_layers=1, heads=2)
+    >>> options = {"model": small, "limit": 60, "training": {"steps": 2}, "quiet": True}
+    >>> metrics = train("docstrings", out="run", **options)
+    >>> model, encoding, config = load_summary("run")
+    >>> model.kind
+    'seq2seq'
+    """
     run = Run(folder)
     config = run.config()
     task = config["task"]

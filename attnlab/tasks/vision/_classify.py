@@ -27,7 +27,18 @@ class Prediction:
 
 
 def classify(run: str | Path, images: Sequence[str | Path]) -> list[Prediction]:
-    """Classify image files. Each is cut to its middle square and resized to the size of the run."""
+    """Classify image files. Each is cut to its middle square and resized to the size of the run.
+
+    >>> from PIL import Image
+    >>> from attnlab.tasks.vision import classify, train_vision
+    >>> sizes = {"width": 16, "layers": 1, "heads": 2}
+    >>> small = {"sizes": sizes, "training": {"steps": 2}, "quiet": True}
+    >>> metrics = train_vision("digits", out="run", **small)
+    >>> Image.new("L", (28, 28)).save("black.png")
+    >>> (prediction,) = classify("run", ["black.png"])
+    >>> len(prediction.probabilities)
+    10
+    """
     if not images:
         raise ValueError("no images; give one or more")
     return classify_with(*load_vision(run), images)
@@ -46,7 +57,17 @@ def classify_with(
 
 
 def classify_test(run: str | Path, numbers: Sequence[int]) -> tuple[list[Prediction], list[Tensor]]:
-    """Classify test images by number. Also returns their pixels (C, size, size)."""
+    """Classify test images by number. Also returns their pixels (C, size, size).
+
+    >>> from attnlab.tasks.vision import classify_test, train_vision
+    >>> sizes = {"width": 16, "layers": 1, "heads": 2}
+    >>> small = {"sizes": sizes, "training": {"steps": 2}, "quiet": True}
+    >>> metrics = train_vision("digits", out="run", **small)
+    >>> (prediction,), (pixels,) = classify_test("run", [0])
+    >>> best, probability = prediction.probabilities[0]
+    >>> best in "0123456789"
+    True
+    """
     model, config = load_vision(run)
     dataset, parts = open_run_data(config)
     for number in numbers:

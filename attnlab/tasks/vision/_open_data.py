@@ -45,6 +45,11 @@ def open_data(source: str | Path | None = None, image_size: int | None = None) -
     """Open a data set: digits (which come with attnlab), fashion, a file or a folder.
 
     Images in a folder are resized to `image_size`. Other sources have a fixed size.
+
+    >>> from attnlab.tasks.vision import open_data
+    >>> digits = open_data("digits")  # come with attnlab
+    >>> list(digits.classes)
+    ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']
     """
     source = DIGITS if source is None else source
     if is_resized(source):

@@ -54,6 +54,14 @@ def evaluate(
 
     Use the test images only for the final number, never to choose anything. Of other `data`, images
     that the run was trained or validated on are left out.
+
+    >>> from attnlab.tasks.vision import evaluate, train_vision
+    >>> sizes = {"width": 16, "layers": 1, "heads": 2}
+    >>> small = {"sizes": sizes, "training": {"steps": 2}, "quiet": True}
+    >>> metrics = train_vision("digits", out="run", **small)
+    >>> scores, mistakes = evaluate("run")
+    >>> 0 <= scores["accuracy"] <= 1
+    True
     """
     return score_images(prepare_scoring(run, data, part))
 

@@ -103,6 +103,13 @@ def train_vision(
 
     `sizes` are settings of ViTConfig or ConvNetConfig; a ConvNet without a width has as many
     parameters as the ViT would have.
+
+    >>> from attnlab.tasks.vision import train_vision
+    >>> sizes = {"width": 16, "layers": 1, "heads": 2}
+    >>> small = {"sizes": sizes, "training": {"steps": 2}, "quiet": True}
+    >>> metrics = train_vision("digits", out="run", **small)
+    >>> 0 <= metrics["accuracy"] <= 1
+    True
     """
     vision = vision or VisionSettings()
     check_folder(out, start)
@@ -326,7 +333,16 @@ NEEDED: dict[str, dict[str, type]] = {
 
 
 def load_vision(folder: str | Path) -> tuple[Model, dict[str, Any]]:
-    """Model and configuration of a vision run."""
+    """Model and configuration of a vision run.
+
+    >>> from attnlab.tasks.vision import load_vision, train_vision
+    >>> sizes = {"width": 16, "layers": 1, "heads": 2}
+    >>> small = {"sizes": sizes, "training": {"steps": 2}, "quiet": True}
+    >>> metrics = train_vision("digits", out="run", **small)
+    >>> model, config = load_vision("run")
+    >>> model.kind
+    'vit'
+    """
     run = Run(folder)
     config = run.config()
     if config["task"].get("name") != VisionTask.name:
