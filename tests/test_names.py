@@ -16,7 +16,7 @@ PRIVATE_WORDS = {
     *("told", "tell", "tells", "teller", "telling", "said", "say", "says", "found", "wish"),
     *("wishes", "meeting", "meets", "pasts", "sides", "room", "rooms", "ear", "ears", "hear"),
     *("hears", "heard", "mine", "theirs", "ours", "party", "parties", "whom", "who", "golds"),
-    *("speaks", "lesson", "lessons", "wording", "wordings", "begun"),
+    *("speaks", "lesson", "lessons", "wording", "begun"),
 }
 BRITISH = re.compile(
     r"colour|optimis|normalis|initialis|summaris|tokenis|behaviour|neighbour|labelled|centre|grey"

@@ -30,7 +30,7 @@ function capture(
   ],
 ): Capture {
   const blocks = new ArrayBlocks();
-  const sides = [first, second].map((words, s) => {
+  const panels = [first, second].map((words, s) => {
     const [heads, layers] = shapes[s];
     const all = Array.from({ length: layers }, (_, l) =>
       makeLayer(
@@ -43,7 +43,7 @@ function capture(
       label: ['trained', 'untrained'][s],
     });
   });
-  return openCapture(blocks, sides);
+  return openCapture(blocks, panels);
 }
 
 const rasters = (marks: Mark[]) =>

@@ -62,7 +62,7 @@ async function makeCapture(
 ): Promise<[Capture, Float32Array[][]]> {
   const blocks = new ArrayBlocks();
   const values: Float32Array[][] = [];
-  const sides = [first, second].map((texts, s) => {
+  const panels = [first, second].map((texts, s) => {
     values.push(
       Array.from({ length: layers }, (_, l) =>
         randomWeights(heads, texts.length, texts.length, 7 + 31 * s + l),
@@ -75,7 +75,7 @@ async function makeCapture(
       { label: `side ${s}` },
     );
   });
-  const capture = openCapture(blocks, sides);
+  const capture = openCapture(blocks, panels);
   await capture.load(rankingNeeds(capture, 0));
   return [capture, values];
 }
@@ -83,13 +83,13 @@ async function makeCapture(
 describe('the change of a head', () => {
   it('is the mean total variation distance of an example by hand', async () => {
     const blocks = new ArrayBlocks();
-    const sides = [
+    const panels = [
       [0.5, 0.5, 1, 0],
       [0.75, 0.25, 0, 1],
     ].map((weights) =>
       makeSide(blocks, [makeSequence('t', ['a', 'b'])], [makeLayer(blocks, [1, 2, 2], weights)]),
     );
-    const capture = openCapture(blocks, sides);
+    const capture = openCapture(blocks, panels);
     await capture.load(rankingNeeds(capture, 0));
     expect(changeBetween(capture, 0, 0, 0, 0, 0)).toBeCloseTo((0.25 + 1) / 2, 6);
   });
@@ -201,7 +201,7 @@ describe('the ranking', () => {
       [255, 0, 0, 255, 255, 0, 0, 255],
       [255, 0, 0, 255, 128, 128, 255, 0],
     ];
-    const sides = maps.map((bytes) =>
+    const panels = maps.map((bytes) =>
       makeSide(
         blocks,
         [makeSequence('t', ['a', 'b'])],
@@ -209,7 +209,7 @@ describe('the ranking', () => {
         { small: blocks.bytes([2, 2, 2], bytes) },
       ),
     );
-    const capture = openCapture(blocks, sides);
+    const capture = openCapture(blocks, panels);
     await capture.load([
       { side: 0, small: true },
       { side: 1, small: true },

@@ -142,10 +142,10 @@ function isAffordable(capture: Capture): boolean {
 }
 
 function exactNeeds(capture: Capture, side: number): Need[] {
-  const sides = capture.header.sides;
-  const layers = sides[side].layers.map((_, layer) => layer);
+  const panels = capture.header.sides;
+  const layers = panels[side].layers.map((_, layer) => layer);
   const otherLayers = new Set(layers.map((layer) =>
-    correspondingHead(sides[side], sides[otherSide(side)], layer, 0).layer));
+    correspondingHead(panels[side], panels[otherSide(side)], layer, 0).layer));
   const weights = (sideIndex: number,
     layer: number): Need => ({ side: sideIndex, layer, parts: ['weights'] });
   return [...layers.map((layer) => weights(side, layer)),
