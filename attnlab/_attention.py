@@ -22,7 +22,7 @@ from attnlab._create_mechanism import (
 )
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
-from attnlab.mechanisms._head_groups import HeadGroups
+from attnlab.mechanisms._mechanism_per_head_group import HeadGroups
 
 Array = TypeVar("Array", Tensor, np.ndarray[Any, Any])
 Mechanisms = tuple[tuple[type[Mechanism], int, tuple[tuple[str, Any], ...]], ...]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from attnlab._register_mechanism import Option, constructor_options
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
-from attnlab.mechanisms._head_groups import HeadGroups
+from attnlab.mechanisms._mechanism_per_head_group import HeadGroups
 
 ALIASES = {"performer": "favor", "vanilla": "softmax", "linear": "elu"}
 """Names that other libraries and papers use, and what attnlab calls the mechanism."""

@@ -216,8 +216,8 @@ def speed(seed: int, options: list[str]) -> dict[str, Any]:
     from attnlab.tasks.knowledge._answers import answer_greedily
     from attnlab.tasks.knowledge._data import read_pairs
     from attnlab.tasks.knowledge._load import load_knowledge
-    from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
     from attnlab.tasks.knowledge._training import finetune
+    from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 
     pairs, dev, corpus = data()
     with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ from attnlab.tasks.knowledge import _training as recipe
 from attnlab.tasks.knowledge._answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge._data import title_of
 from attnlab.tasks.knowledge._load import load_knowledge
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import World, WorldConfig, made_up_names, make_world
 
 WORLD_MODELS = "world models"

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnlab.claims._claim import Bars, Evidence, Lines, Size, Trial, claim, mean_interval
-from attnlab.claims._trained_models import SENTENCES, needs_models, trained_reader
+from attnlab.claims._pretrained_models import SENTENCES, needs_models, trained_reader
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.claims.trained_words import rank_correlation
 from attnlab.mechanisms._random_directions import sample_directions

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, mean_interval
-from attnlab.claims.efficient import LINFORMER, best_error
+from attnlab.claims.efficient_low_rank import LINFORMER, best_error
 from attnlab.claims.handmade_position_codes import seeded
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.kernels import sample_normal

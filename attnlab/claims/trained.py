@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, mean_interval
-from attnlab.claims._trained_models import (
+from attnlab.claims._pretrained_models import (
     SentenceReader,
     get_reader,
     needs_models,

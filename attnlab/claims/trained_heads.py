@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Size, Trial, claim, mean_interval
-from attnlab.claims._trained_models import (
+from attnlab.claims._pretrained_models import (
     ReadText,
     SentenceReader,
     get_reader,

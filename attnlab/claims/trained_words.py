@@ -20,7 +20,8 @@ from attnlab.claims._claim import (
     fraction_interval,
     mean_interval,
 )
-from attnlab.claims._trained_models import (
+from attnlab.claims._generated_sentences import SENTENCE_MAKERS, make_sentences
+from attnlab.claims._pretrained_models import (
     SentenceReader,
     get_reader,
     needs_models,
@@ -28,7 +29,6 @@ from attnlab.claims._trained_models import (
     trained_reader,
 )
 from attnlab.claims.judges import Above, Below, Every
-from attnlab.claims.trained_sentences import SENTENCE_MAKERS, make_sentences
 from attnlab.interpret._options import LookInput
 
 

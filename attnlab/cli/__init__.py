@@ -107,7 +107,7 @@ def tour(
     seed: Annotated[int, option("Random seed for the input and the mechanisms.")] = 0,
 ) -> None:
     """Run every mechanism on one input: error against softmax, time and state size."""
-    from attnlab.bench._tour import print_tour
+    from attnlab.bench._tour_table import print_tour
 
     print_tour(tokens=tokens, seed=seed)
 

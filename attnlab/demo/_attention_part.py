@@ -19,7 +19,7 @@ from attnlab.interpret._look import look
 from attnlab.interpret._records import Sequence as Tokens
 from attnlab.report import Bars, Block, Figure, Link, Mark, Section, Strip, Tile
 from attnlab.tasks.knowledge._data import Library, Pair
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world_vocabulary import CITIES
 from attnlab.tokenizer import MASK_SYMBOL
 

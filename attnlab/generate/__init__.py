@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attnlab.generate._beam_search import beam_search
-from attnlab.generate._decoding import Decodable, DecodingState, Generated
+from attnlab.generate._generation_base import Decodable, DecodingState, Generated
 from attnlab.generate._sampling import Sampling, generate
 from attnlab.generate._text_stream import TextStreamer
 

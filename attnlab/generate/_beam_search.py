@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.generate._decoding import (
+from attnlab.generate._generation_base import (
     Decodable,
     DecodingState,
     Generated,

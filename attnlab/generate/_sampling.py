@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
-from attnlab.generate._decoding import (
+from attnlab.generate._generation_base import (
     Decodable,
     DecodingState,
     Generated,
@@ -27,7 +27,7 @@ from attnlab.generate._decoding import (
     overwritable,
     precise,
 )
-from attnlab.generate._threads import map_in_threads
+from attnlab.generate._map_in_threads import map_in_threads
 
 BATCH = 128  # rows at once: enough to use the machine, few enough to fit into its caches
 MAX_IDLE_STEPS = 16  # steps that a finished row may stay in the batch

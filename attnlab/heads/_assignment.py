@@ -27,7 +27,7 @@ from attnlab.heads._mechanism_errors import SEED_STRIDE, UNIFORM_SPEC, shift_see
 from attnlab.heads._model_reader import InputWindow, ModelReader
 from attnlab.huggingface import attend_with, is_huggingface
 from attnlab.layers import MultiHead
-from attnlab.mechanisms._head_groups import name_of, scale_of
+from attnlab.mechanisms._mechanism_per_head_group import name_of, scale_of
 
 SOFTMAX = "softmax"
 SHUFFLES = 3

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnlab.huggingface._attention_interface import listen
 from attnlab.huggingface._attention_modules import is_huggingface
 from attnlab.huggingface._image_inputs import read_image
 from attnlab.huggingface._load_model import load_with_notes
+from attnlab.huggingface._observe_attention import listen
 from attnlab.huggingface._token_words import HuggingFaceTokens
 from attnlab.interpret._adapters import ModelAdapter
 from attnlab.interpret._attention_call import CallListener

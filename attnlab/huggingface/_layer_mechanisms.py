@@ -23,7 +23,7 @@ from attnlab._create_mechanism import (
 )
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
-from attnlab.mechanisms._head_groups import HeadGroups
+from attnlab.mechanisms._mechanism_per_head_group import HeadGroups
 
 Spec = str | tuple[str, ...]
 """One specification for all heads, as `create_attention` takes it, or one for each head."""

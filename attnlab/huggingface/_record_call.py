@@ -17,7 +17,7 @@ from attnlab.huggingface._query_positions import select_heads, signed_and_normal
 from attnlab.huggingface._register import is_attnlab_implementation, spec_of
 from attnlab.huggingface._replace_attention import prepare_call
 from attnlab.interpret._attention_call import AttentionCall, at_least_float32, key_heads
-from attnlab.mechanisms._head_groups import name_of, scale_of
+from attnlab.mechanisms._mechanism_per_head_group import name_of, scale_of
 
 CHUNK_SIZE = 2**25  # weights computed at once: 128 MB
 ARGUMENT_NAMES = ("query", "key", "value", "attention_mask")

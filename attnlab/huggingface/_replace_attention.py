@@ -19,7 +19,7 @@ from attnlab.huggingface._mask_meaning import MaskMeaning, interpret_mask
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
-from attnlab.mechanisms._head_groups import members_of, name_of
+from attnlab.mechanisms._mechanism_per_head_group import members_of, name_of
 
 ALTERNATIVE = 'use attn_implementation="eager" for it'
 UNSUPPORTED = {

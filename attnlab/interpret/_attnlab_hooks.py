@@ -39,7 +39,7 @@ from attnlab.interpret._key_value_cache import (
 from attnlab.layers import Block
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, zero_padding
-from attnlab.mechanisms._head_groups import HeadGroups, members_of, name_of, scale_of
+from attnlab.mechanisms._mechanism_per_head_group import HeadGroups, members_of, name_of, scale_of
 from attnlab.models import MODELS, Model
 from attnlab.models._pointer_generator import CopyHead
 from attnlab.models._stack import Stack

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from attnlab._create_mechanism import find_mechanism
-from attnlab.laws import _card as cards
+from attnlab.laws import _card_checks as cards
 from attnlab.laws import _extreme_scores as extremes
 from attnlab.laws import _single_call as calls
 from attnlab.laws import _states as states

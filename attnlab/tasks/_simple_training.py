@@ -26,7 +26,7 @@ from attnlab.tasks.simple import IGNORE, Row, SimpleTask
 from attnlab.tokenizer import Tokenizer, load_tokenizer
 from attnlab.training import Batch, Run, Settings, TrainingTask, is_main_process, pad_rows, train
 from attnlab.training._batches import Forward
-from attnlab.training._run import resumed_settings
+from attnlab.training._trained_run import resumed_settings
 
 EVALUATION_ROWS = 256  # rows of an evaluation batch
 

@@ -14,8 +14,8 @@ from attnlab.training._batches import (
 from attnlab.training._distributed import is_main_process
 from attnlab.training._loop import train
 from attnlab.training._progress import use_progress_listener
-from attnlab.training._run import Run
 from attnlab.training._settings import Settings
+from attnlab.training._trained_run import Run
 
 __all__ = [
     "Batch",

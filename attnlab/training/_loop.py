@@ -36,8 +36,8 @@ from attnlab.training._optimizers import (
     scale_learning_rates,
 )
 from attnlab.training._progress import Reporter
-from attnlab.training._run import Run, versions
 from attnlab.training._settings import Settings
+from attnlab.training._trained_run import Run, versions
 
 
 def train(

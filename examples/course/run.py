@@ -113,8 +113,8 @@ def print_header(options: argparse.Namespace) -> str:
     """Print the course's two lines about the text and the model, and return the attention."""
     from attnlab.tasks.knowledge import _load as load
     from attnlab.tasks.knowledge._data import digest, read_corpus, read_pairs
-    from attnlab.tasks.knowledge._example_rows import data_line
-    from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+    from attnlab.tasks.knowledge._show_training_rows import data_line
+    from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 
     corpus, folder = options.pretrain_corpus_path, options.reading_params_path
     documents = read_corpus(corpus)

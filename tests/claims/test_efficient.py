@@ -18,16 +18,16 @@ from attnlab.claims import (
     Trial,
     efficient_bigbird,
     efficient_linformer,
+    efficient_low_rank,
     efficient_synthesizer,
     run_claim,
     select_claims,
 )
-from attnlab.claims import efficient as efficient
 from attnlab.claims import (
-    efficient_long_distance as long_distance,
+    efficient_long_distance_copying as long_distance,
 )
 from attnlab.claims import (
-    efficient_recurrent_cost as recurrent_cost,
+    efficient_versus_recurrent as recurrent_cost,
 )
 from attnlab.mask import Mask
 from attnlab.mechanisms.bigbird import BigBird
@@ -88,8 +88,8 @@ def flops_instead_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("name", "seed"), CASES)
 def test_verdicts(name: str, seed: int) -> None:
-    if name == "low-rank" and efficient.missing_model():
-        pytest.skip(efficient.missing_model())
+    if name == "low-rank" and efficient_low_rank.missing_model():
+        pytest.skip(efficient_low_rank.missing_model())
     result = run_small(name, seed)
     assert result.verdict.outcome == EXPECTED[name], result
     assert result.trusted is (None if name == "universality" else True), result.control
@@ -107,7 +107,7 @@ def test_topic_has_exactly_these_claims() -> None:
 
 
 def test_missing_model_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(efficient, "MODEL", "gt_no_such_model")
+    monkeypatch.setattr(efficient_low_rank, "MODEL", "gt_no_such_model")
     result = run_small("low-rank")
     assert result.verdict.outcome == "not run"
     assert result.verdict.condition.startswith("needs ")
@@ -119,14 +119,16 @@ def test_missing_model_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_full_rank_heads_are_not_low_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each token attends to the previous one: a shifted identity matrix."""
     before = torch.eye(128, dtype=torch.float64).roll(1, 0).expand(3, -1, -1)
-    monkeypatch.setattr(efficient, "_trained_attention", lambda *_: ([before] * 3, {}))
-    monkeypatch.setattr(efficient, "missing_model", lambda: "")
-    assert efficient.low_rank(Trial()).figure.ends[0] > 0.8
+    monkeypatch.setattr(efficient_low_rank, "_trained_attention", lambda *_: ([before] * 3, {}))
+    monkeypatch.setattr(efficient_low_rank, "missing_model", lambda: "")
+    assert efficient_low_rank.low_rank(Trial()).figure.ends[0] > 0.8
 
 
 def test_identity_attention_needs_full_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        efficient, "random_attention", lambda _, count, n, d: torch.eye(n).expand(count, n, n) * d
+        efficient_low_rank,
+        "random_attention",
+        lambda _, count, n, d: torch.eye(n).expand(count, n, n) * d,
     )
     assert run_outcome("linformer-rank") == "refuted"
 
@@ -222,9 +224,9 @@ def test_rank_errors_match_the_svd() -> None:
     for r in (1, 4, 6):
         truncated = U[..., :r] * S[:, None, :r] @ V[:, :r]
         expected = (A - truncated).norm(dim=(1, 2)) / A.norm(dim=(1, 2))
-        torch.testing.assert_close(efficient.best_error(A, r), expected)
-    assert efficient.required_rank(torch.eye(50, dtype=torch.float64)[None]) == 50
-    assert efficient.required_rank(torch.ones(1, 9, 9, dtype=torch.float64)) == 1
+        torch.testing.assert_close(efficient_low_rank.best_error(A, r), expected)
+    assert efficient_low_rank.required_rank(torch.eye(50, dtype=torch.float64)[None]) == 50
+    assert efficient_low_rank.required_rank(torch.ones(1, 9, 9, dtype=torch.float64)) == 1
 
 
 def test_reachable_by_hand() -> None:

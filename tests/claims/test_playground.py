@@ -1,4 +1,4 @@
-"""The playground in a browser (mouse, touch, keyboard), and its file of test instances."""
+"""The playground in a browser (mouse, touch, keyboard), and its file of test cases."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def assert_equal(actual: Any, expected: Any) -> None:
         assert actual == expected
 
 
-def test_instances_file_is_up_to_date() -> None:
+def test_math_test_cases_are_up_to_date() -> None:
     """Vitest compares the page's mathematics with this file. This test recomputes it."""
-    spec = importlib.util.spec_from_file_location("instances", WEB / "instances.py")
+    spec = importlib.util.spec_from_file_location("math_test_cases", WEB / "math_test_cases.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -15,17 +15,17 @@ from attnlab.claims import (
     CLAIMS,
     Result,
     Trial,
+    _generated_sentences,
     run_claim,
     trained,
     trained_heads,
-    trained_sentences,
     trained_words,
 )
 from attnlab.claims import trained_knowledge as knowledge
 from attnlab.claims import trained_summary as summary
 from attnlab.claims import trained_vision as vision
 from attnlab.claims._claim import Evidence, Lines
-from attnlab.claims._trained_models import MODEL_PACKAGES, ReadText, needs_models, trained_reader
+from attnlab.claims._pretrained_models import MODEL_PACKAGES, ReadText, needs_models, trained_reader
 from attnlab.claims._world_models import learn_world
 from attnlab.claims.judges import Every
 from tests.support.real_models import load_minilm, load_smollm2
@@ -139,9 +139,9 @@ def test_rank_correlation_by_hand() -> None:
 
 def test_generated_sentences_favor_no_position() -> None:
     """In half of them the correct word is the nearer one, and each word occurs once."""
-    for kind in trained_sentences.SENTENCE_MAKERS:
+    for kind in _generated_sentences.SENTENCE_MAKERS:
         nearer = 0
-        for text, word, target, other in trained_sentences.make_sentences(
+        for text, word, target, other in _generated_sentences.make_sentences(
             kind, random.Random(0), 40
         ):
             words = text.split()
@@ -151,8 +151,8 @@ def test_generated_sentences_favor_no_position() -> None:
 
 
 def test_halves_of_generated_sentences_share_no_name() -> None:
-    for kind in trained_sentences.SENTENCE_MAKERS:
-        examples = trained_sentences.make_sentences(kind, random.Random(0), 400)
+    for kind in _generated_sentences.SENTENCE_MAKERS:
+        examples = _generated_sentences.make_sentences(kind, random.Random(0), 400)
         halves = [
             {word for _, _, *two in half for word in two}
             for half in (examples[:200], examples[200:])

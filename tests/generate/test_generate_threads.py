@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnlab.generate import Sampling, generate
-from attnlab.generate._threads import map_in_threads
+from attnlab.generate._map_in_threads import map_in_threads
 from attnlab.models import Decoder, StackConfig
 from tests.support.summary_runs import rows, written
 

@@ -11,7 +11,7 @@ from torch import Tensor
 import attnlab
 from attnlab import MECHANISMS, Mask, create_mechanism
 from attnlab._create_mechanism import mechanism_options
-from attnlab.laws import _card as cards
+from attnlab.laws import _card_checks as cards
 from attnlab.laws._compare import LawError
 from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.window import Window

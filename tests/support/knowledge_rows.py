@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from attnlab.tasks.knowledge._pretraining_objectives import Entities
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.tokenizer import BPE, Characters
 

@@ -23,7 +23,7 @@ from attnlab.laws._law_inputs import PADDINGS
 from attnlab.laws._law_inputs import VALUE_DIM as VALUE_DIM
 from attnlab.laws._law_inputs import LawInputs as LawInputs
 from attnlab.laws._law_inputs import make_inputs as make_inputs
-from attnlab.mechanisms._head_groups import members_of
+from attnlab.mechanisms._mechanism_per_head_group import members_of
 
 GROUPS = (
     "2*softmax+4*favor:features=7,chunk=3",

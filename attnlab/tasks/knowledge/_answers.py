@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from attnlab.generate import Generated, Sampling, beam_search, generate
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 
 NEW_TOKENS = 32  # longest answer; the course has the same limit, in characters
 BEAMS = 4

@@ -29,8 +29,8 @@ from attnlab.tasks.knowledge._certainty import Certainty
 from attnlab.tasks.knowledge._data import name_in
 from attnlab.tasks.knowledge._load import load_knowledge
 from attnlab.tasks.knowledge._name_matching import NameIndex, ngram_groups
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._scoring import histogram_of_answers, questions_for, top_fraction
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import made_up_names
 
 AuditData = dict[str, Any]

@@ -12,7 +12,7 @@ from attnlab.models import Decoder
 from attnlab.run_folder import RunFolder
 from attnlab.tasks.knowledge._answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge._data import Pair, Relation, most_common_answer
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge.kind import KNOWN
 
 PRECISION = 0.95  # of answers that are called known

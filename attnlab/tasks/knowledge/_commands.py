@@ -260,7 +260,7 @@ def examples(
 
     Positions of y that are marked □ have no loss.
     """
-    from attnlab.tasks.knowledge import _example_rows as showing
+    from attnlab.tasks.knowledge import _show_training_rows as showing
 
     line, rows = showing.example_rows(
         corpus,

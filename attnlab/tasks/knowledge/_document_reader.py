@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from attnlab.tasks.knowledge._data import Library, Pair, Relation, name_in
 from attnlab.tasks.knowledge._pretraining_objectives import Entities
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tasks.knowledge._task import RowSource
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
 
 
 @dataclass(frozen=True)

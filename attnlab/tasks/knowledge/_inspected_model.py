@@ -12,7 +12,7 @@ from attnlab.models import Decoder
 from attnlab.tasks.knowledge._answers import max_context
 from attnlab.tasks.knowledge._document_reader import reader_prompt
 from attnlab.tasks.knowledge._reader_votes import ANSWER_TOKENS
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.training import Run
 
 

@@ -36,7 +36,6 @@ from attnlab.tasks.knowledge._reader_votes import (
     poll,
     write_self_made,
 )
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._task import KnowledgeTask, QuestionSource
 from attnlab.tasks.knowledge._training import (
     epochs_to_steps,
@@ -44,6 +43,7 @@ from attnlab.tasks.knowledge._training import (
     resolve_settings,
     save_certainty,
 )
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.training import Run, Settings, is_main_process
 from attnlab.training._loop import describe
 

@@ -27,9 +27,9 @@ from attnlab.tasks.knowledge._document_reader import find_readings
 from attnlab.tasks.knowledge._load import KnowledgeData
 from attnlab.tasks.knowledge._load import make_model as make_preset_model
 from attnlab.tasks.knowledge._reader_votes import ANSWER_TOKENS
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._task import KnowledgeTask
 from attnlab.tasks.knowledge._training import check_pairs, print_overview, run_training
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.training import Settings, is_main_process
 
 MAX_CONTEXT = 1024

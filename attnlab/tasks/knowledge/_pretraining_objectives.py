@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
 from attnlab.tasks.knowledge._data import body_of, title_of
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
 
 
 class Objective(ABC):

@@ -15,8 +15,8 @@ from attnlab.tasks.knowledge._answer_chooser import Chooser
 from attnlab.tasks.knowledge._answers import NEW_TOKENS, candidate_answers, max_context
 from attnlab.tasks.knowledge._data import Library, Pair, Relation, documents_about, name_in
 from attnlab.tasks.knowledge._document_reader import occurs_in, reader_prompt
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tasks.knowledge._task import RowSource
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
 
 MIN_RATIO = 0.02  # to the best answer's probability; less probable answers are dropped
 SMOOTHING = 0.01  # added to the readers' probability of every candidate of the chooser

@@ -14,7 +14,7 @@ from attnlab.run_folder import read_config
 from attnlab.tasks.knowledge._answers import answer_greedily
 from attnlab.tasks.knowledge._data import WORLD, most_common_answer, read_pairs, read_questions
 from attnlab.tasks.knowledge._load import load_knowledge
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 
 

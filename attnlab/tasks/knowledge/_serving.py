@@ -17,7 +17,7 @@ from attnlab.tasks.knowledge._certainty import MIN_HELD_OUT, Certainty
 from attnlab.tasks.knowledge._data import Pair, hold_out, name_in, read_pairs
 from attnlab.tasks.knowledge._load import load_knowledge
 from attnlab.tasks.knowledge._name_matching import NameIndex
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge.kind import AUDIT
 from attnlab.tasks.serving import Request, SendEvent
 from attnlab.training import Run

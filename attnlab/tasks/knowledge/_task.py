@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from attnlab.tasks.knowledge._data import Pair
 from attnlab.tasks.knowledge._pretraining_objectives import Objective
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.training._batches import Batch, Forward, TrainingTask, mix_seeds
 

@@ -37,7 +37,6 @@ from attnlab.tasks.knowledge._load import (
     make_tokenizer,
 )
 from attnlab.tasks.knowledge._pretraining_objectives import create_objectives
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._task import (
     DocumentSource,
     KnowledgeTask,
@@ -45,11 +44,12 @@ from attnlab.tasks.knowledge._task import (
     RowSource,
     collate,
 )
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.tokenizer import Tokenizer
 from attnlab.training import Run, Settings, bucket_by_length, is_main_process, train
-from attnlab.training._run import resumed_settings
+from attnlab.training._trained_run import resumed_settings
 
 SCRATCH = "scratch"
 QUESTIONS_PER_DOCUMENT_PASS = 3  # passes over the questions per pass over the documents

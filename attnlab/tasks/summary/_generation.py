@@ -13,7 +13,7 @@ import torch
 
 from attnlab._help_groups import COMMON, GENERATION
 from attnlab.generate import Generated, Sampling, beam_search, generate
-from attnlab.generate._threads import map_in_threads
+from attnlab.generate._map_in_threads import map_in_threads
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary._token_ids import SummaryTextEncoding
 from attnlab.training._batches import pad_rows

@@ -33,7 +33,7 @@ from attnlab.tokenizer import BPE, Tokenizer, load_tokenizer
 from attnlab.training import Run, Settings, is_main_process
 from attnlab.training import train as train_task
 from attnlab.training._machine import choose_device
-from attnlab.training._run import resumed_settings
+from attnlab.training._trained_run import resumed_settings
 
 HELD_OUT_FRACTION = 0.03
 ROUGE_TEXTS = 200  # texts that each validation summarizes

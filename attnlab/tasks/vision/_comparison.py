@@ -31,7 +31,7 @@ from attnlab.tasks.comparison import (
     trial_result,
 )
 from attnlab.tasks.vision._dataset import Dataset, Parts, digest, split_dataset, take_fraction
-from attnlab.tasks.vision._model_notes import softmax_notes
+from attnlab.tasks.vision._equals_softmax import softmax_notes
 from attnlab.tasks.vision._open_data import open_data, source_of
 from attnlab.tasks.vision._task import compute_logits
 from attnlab.tasks.vision._training import (
@@ -46,7 +46,7 @@ from attnlab.tasks.vision._training import (
 )
 from attnlab.tasks.vision.kind import SKIPPED
 from attnlab.training import Run, Settings, train
-from attnlab.training._run import resumed_settings
+from attnlab.training._trained_run import resumed_settings
 
 CONVNET = "convnet"
 SET_BY_COMPARISON = (

@@ -26,14 +26,14 @@ from attnlab.tasks.vision._dataset import (
     split_dataset,
     take_fraction,
 )
-from attnlab.tasks.vision._model_notes import softmax_notes
+from attnlab.tasks.vision._equals_softmax import softmax_notes
 from attnlab.tasks.vision._open_data import is_resized, open_data, source_of
 from attnlab.tasks.vision._seen_images import save_seen_images
 from attnlab.tasks.vision._size_checks import check_patch, check_stages, max_stages
 from attnlab.tasks.vision._task import VisionTask
 from attnlab.tasks.vision.kind import SKIPPED
 from attnlab.training import Run, Settings, is_main_process, train
-from attnlab.training._run import resumed_settings
+from attnlab.training._trained_run import resumed_settings
 
 MODELS = ("vit", "convnet")
 MAX_LISTED = 3  # unreadable images that are named

@@ -13,7 +13,7 @@ from attnlab.tasks.knowledge import _load as load_data
 from attnlab.tasks.knowledge._answers import Answer
 from attnlab.tasks.knowledge._certainty import Certainty, fit_certainty, thresholds
 from attnlab.tasks.knowledge._data import Relation
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 
 
 def answers_of(rows: list[tuple[float, bool]]) -> tuple[list[Answer], list[str]]:

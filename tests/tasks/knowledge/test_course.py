@@ -12,11 +12,11 @@ from torch.nn import functional as F
 from attnlab.tasks.knowledge import _load as load_data
 from attnlab.tasks.knowledge import _scoring as scoring
 from attnlab.tasks.knowledge._data import read_corpus, read_pairs
-from attnlab.tasks.knowledge._example_rows import data_line, example_rows, format_x_and_y
 from attnlab.tasks.knowledge._presets import PRESETS
 from attnlab.tasks.knowledge._pretraining_objectives import Span
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._show_training_rows import data_line, example_rows, format_x_and_y
 from attnlab.tasks.knowledge._task import DocumentSource, KnowledgeTask, QuestionSource
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tokenizer import Characters
 from attnlab.training import Settings
 from tests.support.command_line import run

@@ -28,7 +28,7 @@ from attnlab.tasks.knowledge._data import (
     relations_in,
     title_of,
 )
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.tasks.knowledge._world_vocabulary import QUESTIONS
 from attnlab.tokenizer import BPE, Bytes, Characters

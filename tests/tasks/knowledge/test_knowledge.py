@@ -17,7 +17,7 @@ from attnlab.tasks.knowledge._answers import NEW_TOKENS, answer_greedily, answer
 from attnlab.tasks.knowledge._audit import audit
 from attnlab.tasks.knowledge._certainty import Certainty
 from attnlab.tasks.knowledge._data import Relation, read_pairs
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge.kind import KNOWN
 from attnlab.training import Run
 from tests.support.audit_reports import make_report

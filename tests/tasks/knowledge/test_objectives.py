@@ -18,7 +18,7 @@ from attnlab.tasks.knowledge._pretraining_objectives import (
     WholeSpan,
     create_objectives,
 )
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from tests.support.knowledge_rows import (
     BOTH,
     CHARACTERS,

@@ -19,7 +19,7 @@ from attnlab.tasks.knowledge._document_reader import (
     unlabeled_questions,
 )
 from attnlab.tasks.knowledge._pretraining_objectives import PUNCTUATION
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from tests.support.knowledge_rows import (
     BOTH,
     BYTE_PAIRS,

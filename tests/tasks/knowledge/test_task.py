@@ -22,7 +22,6 @@ from attnlab.tasks.knowledge._pretraining_objectives import (
     WholeSpan,
     create_objectives,
 )
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tasks.knowledge._task import (
     IGNORE,
     DocumentSource,
@@ -31,6 +30,7 @@ from attnlab.tasks.knowledge._task import (
     collate,
 )
 from attnlab.tasks.knowledge._training import make_knowledge_task
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tokenizer import Bytes
 from attnlab.training import Settings
 from tests.support.knowledge_rows import BYTE_PAIRS, CHARACTERS, WORLD, generator, prepared

@@ -14,7 +14,7 @@ from attnlab.models import Decoder, StackConfig
 from attnlab.tasks.knowledge import _reader_votes as voting
 from attnlab.tasks.knowledge._data import Library, Relation
 from attnlab.tasks.knowledge._reader_votes import SelfMadeAnswer, SelfMadeAnswerSource, poll
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tokenizer import Characters
 
 DOCUMENTS = [

@@ -18,7 +18,7 @@ from attnlab.models import ViT, ViTConfig
 from attnlab.run_folder import StartMode
 from attnlab.tasks.vision._augmentation import Augmentation
 from attnlab.tasks.vision._dataset import Images, split_dataset
-from attnlab.tasks.vision._model_notes import softmax_notes
+from attnlab.tasks.vision._equals_softmax import softmax_notes
 from attnlab.tasks.vision._open_data import open_data
 from attnlab.tasks.vision._scoring import evaluate
 from attnlab.tasks.vision._task import VisionTask

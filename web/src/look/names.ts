@@ -1,7 +1,7 @@
 // Names of sides, layers and heads. Numbers begin at 0, as in the models' own module names.
 
 import type { LayerInfo, Side } from './capture-format';
-import { inCell, isolate, number } from '../shared/text';
+import { inCell, isolate, number } from '../shared/readable-text';
 
 const PLAIN_NAME = /^[A-Za-z_]{1,20}$/; // a module's own name: no path, no number
 

@@ -1,7 +1,7 @@
 // The result of the capture's self-check, which compares weights times values with layer outputs.
 
 import type { LayerInfo } from './capture-format';
-import { number } from '../shared/text';
+import { number } from '../shared/readable-text';
 
 const MAX_DIFFERENCE = 1e-3; // largest accepted difference for files that do not store a rounding bound
 

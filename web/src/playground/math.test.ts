@@ -1,4 +1,4 @@
-// Compares the playground's functions with attnlab on random instances from web/instances.py.
+// Compares the playground's functions with attnlab on random instances from web/math_test_cases.py.
 
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
@@ -22,7 +22,7 @@ interface Instances {
 } // prettier-ignore
 
 const instances = JSON.parse(
-  readFileSync('src/playground/instances.json', 'utf8'),
+  readFileSync('src/playground/math-test-cases.json', 'utf8'),
 ) as Instances;
 
 // Compares numbers at any depth to 1e-9, relative for large numbers.

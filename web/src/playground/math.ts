@@ -1,5 +1,5 @@
 // The mathematics of the playground: pure functions, tested against attnlab on random instances
-// (instances.json, written by web/instances.py).
+// (math-test-cases.json, written by web/math_test_cases.py).
 //
 // Letters as in the claims: keys k_i, values v_i, query q, weights a = softmax(b K q), output
 // c = sum a_i v_i.

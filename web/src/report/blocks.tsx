@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { CellTable } from './cell-table';
+import { SortableTable } from './sortable-table';
 import { changeFigure, figureOptions, type Choices } from './page-choices';
 import { Figure } from './figure';
 import { formatShort } from './number-format';
@@ -25,7 +25,7 @@ export function BlockView({ block, ...rest }: Props) {
     case 'table':
       return (
         <WithNote note={block.note}>
-          <CellTable table={block} />
+          <SortableTable table={block} />
         </WithNote>
       );
     case 'figure':

@@ -1,7 +1,7 @@
 // Makes texts from files safe to show, and formats the formulas in them. The results are plain text,
 // never HTML.
 
-import { visible } from '../shared/text';
+import { visible } from '../shared/readable-text';
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}\u2065\ufff0-\ufff8\u{e0000}-\u{e0fff}]/gu;
 

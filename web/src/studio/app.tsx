@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { ColorModeButton, useColors } from '../report/page-frame';
 import { ErrorBoundary } from '../shared/error-boundary';
 import { useColorMode } from '../shared/color-mode';
-import { useClient } from './client';
+import { useWindowState } from './window-state';
 import { PagesContext } from './page-declaration';
 import { findPage, PAGES } from './pages';
 import { useRouter } from './router';
@@ -73,7 +73,7 @@ const STATES = {
 } as const;
 
 function ConnectionLabel() {
-  const { link } = useClient();
+  const { link } = useWindowState();
   return (
     <span class="link" data-link={link.state} title={STATES[link.state]}>
       <i aria-hidden="true" />
@@ -84,15 +84,15 @@ function ConnectionLabel() {
 
 // The page may show old data until the studio answers again.
 function LostConnection() {
-  const client = useClient();
-  const { state, reason } = client.link;
+  const windowState = useWindowState();
+  const { state, reason } = windowState.link;
   return (
     <div class="lost" role="status">
       {(state === 'lost' || state === 'rejected') && (
         <p>
           <strong>The connection is lost.</strong> {reason} The page may show old data
           {state === 'lost' ? '; trying again.' : '.'}
-          <button type="button" onClick={() => client.reconnect()}>
+          <button type="button" onClick={() => windowState.reconnect()}>
             Try now
           </button>
         </p>

@@ -6,7 +6,7 @@ import { request } from './api';
 import type { AnswerResponse, Thresholds } from './api-types';
 import { AnswerCard } from './answer-card';
 import { Audit } from './audit';
-import { useClient, useRemembered } from './client';
+import { useWindowState, useRemembered } from './window-state';
 import type { Page } from './page-declaration';
 import { BusyMessage, EmptyPage, Examples, Failure, RunPicker, useTask } from './components';
 import type { Router } from './router';
@@ -56,7 +56,7 @@ function NoRun() {
 }
 
 function Questions({ run, router }: { run: string; router: Router }) {
-  const { info } = useClient();
+  const { info } = useWindowState();
   const [text, setText] = useRemembered('ask text', '');
   const [all, setAll] = useRemembered<AnsweredQuestion[]>('answered questions', []);
   const [open, setOpen] = useState<number | null>(null);
@@ -145,7 +145,7 @@ function Questions({ run, router }: { run: string; router: Router }) {
 }
 
 function useExamples(run: string): string[] {
-  const { link } = useClient();
+  const { link } = useWindowState();
   const live = link.state === 'live'; // again when the connection is back
   const [examples, setExamples] = useState<string[]>([]);
   useEffect(() => {

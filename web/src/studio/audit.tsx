@@ -6,20 +6,20 @@ import { plainText } from '../report/text-format';
 import { DEFAULT_FIGURE_OPTIONS, type FigureOptions } from '../report/figure-options';
 import { request, RequestError, errorMessage } from './api';
 import { readAudit, separateAnswers, type AuditContent, type AuditFigure } from './audit-plots';
-import { useClient, useRemembered } from './client';
-import { JobBar } from './job-bar';
+import { useWindowState, useRemembered } from './window-state';
+import { JobButton } from './job-button';
 import { jobName } from './jobs';
 import { BusyMessage, Command, Failure, FractionBar } from './components';
 
 type AuditState = { page: AuditContent } | { missing: string } | { failure: string };
 
 export function Audit({ run }: { run: string }) {
-  const entry = useClient().runs?.find(({ id }) => id === run);
+  const entry = useWindowState().runs?.find(({ id }) => id === run);
   return entry?.can.includes('audit') ? <AuditSection run={run} task={entry.task ?? ''} /> : null;
 }
 
 function AuditSection({ run, task }: { run: string; task: string }) {
-  const { jobs } = useClient();
+  const { jobs } = useWindowState();
   const [audit, setAudit] = useState<AuditState | null>(null);
   const name = jobName({ kind: 'audit', run });
   const done = jobs.lastEndedId(name);
@@ -49,14 +49,14 @@ function AuditSection({ run, task }: { run: string; task: string }) {
             An audit asks this run many questions, also about invented people, and compares its
             confidence with its accuracy. This run has no audit yet.
           </p>
-          <JobBar name={name} label="Audit it now" start={() => start()} />
+          <JobButton name={name} label="Audit it now" start={() => start()} />
           <p class="dim small">Or in a terminal:</p>
           <Command words={`attnlab ${plainText(task)} audit`} path={run} />
         </>
       )}
       {audit && 'page' in audit && <AuditResults page={audit.page} />}
       {audit && 'page' in audit && (
-        <JobBar name={name} label="Audit it again" start={() => start()} quiet />
+        <JobButton name={name} label="Audit it again" start={() => start()} quiet />
       )}
       {audit && (
         <OwnPairs open={failed} replaces={'page' in audit} busy={jobs.busy(name)} start={start} />
@@ -74,7 +74,7 @@ interface PairsProps {
 
 // A form for your own questions and answers.
 function OwnPairs({ open, replaces, busy, start }: PairsProps) {
-  const { info } = useClient();
+  const { info } = useWindowState();
   const [pairs, setPairs] = useRemembered('audit pairs', '');
   const maxLength = info?.limits.pairs ?? 500_000;
   const take = (file: File | undefined): void => void file?.text().then(setPairs);

@@ -9,10 +9,10 @@ import type { Report } from '../report/report-types';
 import { ErrorBoundary } from '../shared/error-boundary';
 import { request, errorMessage } from './api';
 import type { BenchFile, BenchFilesResponse, BenchRequest } from './api-types';
-import { useClient } from './client';
+import { useWindowState } from './window-state';
 import { formatAge } from './format';
 import { ShadowRootHost } from './shadow-root';
-import { JobBar } from './job-bar';
+import { JobButton } from './job-button';
 import type { Page } from './page-declaration';
 import { BusyMessage, Command, EmptyPage, Failure } from './components';
 import { innerAddress, type Router } from './router';
@@ -24,7 +24,7 @@ const PARTS: BenchRequest['part'][] = ['error', 'speed', 'memory', 'decode'];
 export const benchPage: Page = { name: 'bench', title: 'Bench', Component: BenchPage };
 
 function BenchPage({ router }: { router: Router }) {
-  const { jobs } = useClient();
+  const { jobs } = useWindowState();
   const [files, setFiles] = useState<BenchFile[] | null>(null);
   const [failure, setFailure] = useState('');
   const done = jobs.lastEndedId(JOB);
@@ -86,7 +86,7 @@ function BenchPage({ router }: { router: Router }) {
             <option value="full">full: minutes</option>
           </select>
         </label>
-        <JobBar
+        <JobButton
           name={JOB}
           label={quick ? 'Measure quickly' : 'Measure in full'}
           start={start}

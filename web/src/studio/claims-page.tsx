@@ -8,12 +8,12 @@ import claimsCss from '../report/claims/claims.css?inline';
 import type { Ledger } from '../report/claims/ledger';
 import { ErrorBoundary } from '../shared/error-boundary';
 import { request, errorMessage } from './api';
-import { useClient } from './client';
+import { useWindowState } from './window-state';
 import { ShadowRootHost } from './shadow-root';
-import { JobBar } from './job-bar';
+import { JobButton } from './job-button';
 import type { Page } from './page-declaration';
 import { BusyMessage, Failure } from './components';
-import { mergeLedger } from './claims-ledger';
+import { mergeLedger } from './merge-ledger';
 import { innerAddress, type Router } from './router';
 
 const JOB = 'claims';
@@ -23,7 +23,7 @@ type Size = 'small' | 'full';
 export const claimsPage: Page = { name: 'claims', title: 'Claims', Component: ClaimsPage };
 
 function ClaimsPage({ router }: { router: Router }) {
-  const { jobs } = useClient();
+  const { jobs } = useWindowState();
   const [ledger, setLedger] = useState<Ledger | null>(null);
   const [failure, setFailure] = useState('');
   const done = jobs.lastEndedId(JOB);
@@ -48,7 +48,7 @@ function ClaimsPage({ router }: { router: Router }) {
   return (
     <>
       <div class="bar">
-        <JobBar
+        <JobButton
           name={JOB}
           label={selected.length === 1 ? 'Run this claim' : `Run these ${selected.length} claims`}
           start={() => start(selected)}

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { plainText } from '../report/text-format';
 import { errorMessage } from './api';
-import { useClient, useRemembered } from './client';
+import { useWindowState, useRemembered } from './window-state';
 import { formatPercent, quoteForShell } from './format';
 import type { Run } from './api-helpers';
 import type { Router } from './router';
@@ -19,7 +19,7 @@ export function Failure({ text }: { text: string }) {
 
 // A command to copy: its words, then a path below the runs folder, or that folder.
 export function Command({ words, path = '' }: { words: string; path?: string }) {
-  const { info } = useClient();
+  const { info } = useWindowState();
   const [copied, setCopied] = useState(false);
   if (!info) return null; // the runs folder is not known yet
   const fullPath = [info.runs_folder, path].filter(Boolean).join('/');
@@ -51,7 +51,7 @@ export function EmptyPage({ title, children }: { title: string; children: Compon
 
 // Commands that train a first run with one of these capabilities, or with any.
 export function Examples({ can }: { can?: string[] }) {
-  const tasks = useClient().info?.tasks ?? [];
+  const tasks = useWindowState().info?.tasks ?? [];
   const suitable = tasks.filter((task) => !can || can.some((name) => task.can.includes(name)));
   return (
     <>
@@ -86,7 +86,7 @@ interface PickerProps {
 
 // The runs with one of these capabilities, newest first.
 export function useRuns(...can: string[]): Run[] | null {
-  const { runs } = useClient();
+  const { runs } = useWindowState();
   if (!runs) return null;
   const suitable = runs.filter((run) => can.some((name) => run.can.includes(name)));
   return suitable.sort((one, other) => (other.updated ?? 0) - (one.updated ?? 0));
@@ -108,7 +108,7 @@ export function useChoice(router: Router, field: string, options: string[]): str
 
 export function RunPicker({ can, router, none, children }: PickerProps) {
   const runs = useRuns(...can);
-  const { failure, runs: all } = useClient();
+  const { failure, runs: all } = useWindowState();
   const selected = useChoice(router, 'run', (runs ?? []).map(({ id }) => id));
   if (!runs) return failure ? <Failure text={failure} /> : <BusyMessage text="Reading the runs…" />;
   if (!runs.length) return <>{none}</>;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Metrics } from './metrics';
+import { Metrics } from './metrics-store';
 import { curvePoints, smooth, thinPoints } from './curve-points';
 
 test('smoothing: by hand, without a bias toward 0, skipping values that are not finite', () => {

@@ -1,7 +1,7 @@
 // The points of a curve: smoothed, and thinned so that every peak stays visible.
 
 import type { Point } from '../report/plot-data';
-import type { Axis, MetricColumns } from './metrics';
+import type { Axis, MetricColumns } from './metrics-store';
 
 type Pair = [number, number];
 

@@ -4,8 +4,8 @@ import { useMemo } from 'preact/hooks';
 import { Figure } from '../report/figure';
 import type { Lines } from '../report/plot-data';
 import { DEFAULT_FIGURE_OPTIONS, parseFigureOptions, printFigureOptions, type FigureOptions } from '../report/figure-options';
-import { useClient } from './client';
-import { AXES, metricNames, type Axis, type MetricColumns as Columns } from './metrics';
+import { useWindowState } from './window-state';
+import { AXES, metricNames, type Axis, type MetricColumns as Columns } from './metrics-store';
 import { BusyMessage } from './components';
 import type { Run } from './api-helpers';
 import type { Router } from './router';
@@ -20,10 +20,10 @@ const PIXEL_COLUMNS = 700; // for which points are thinned
 const MAX_SMOOTHING = 0.99;
 
 export function Curves({ selected, router }: { selected: Run[]; router: Router }) {
-  const client = useClient();
+  const windowState = useWindowState();
   const axis = AXES.find((name) => name === router.one('axis')) ?? 'step';
   const smoothing = Math.min(MAX_SMOOTHING, Math.max(0, Number(router.one('smooth')) || 0));
-  const columns = selected.map((run) => client.metrics.of(run.id));
+  const columns = selected.map((run) => windowState.metrics.of(run.id));
   const names = metricNames(columns);
   const figures = parseFigures(router.route.fields.figure ?? []);
   const change = (name: string, options: FigureOptions): void => {
@@ -42,7 +42,7 @@ export function Curves({ selected, router }: { selected: Run[]; router: Router }
     <MetricFigure
       key={name}
       {...{ name, selected, columns, axis, smoothing }}
-      version={client.version}
+      version={windowState.version}
       options={{ ...(figures.get(name) ?? DEFAULT_FIGURE_OPTIONS), hidden }}
       change={(options) => change(name, options)}
     />
@@ -82,7 +82,7 @@ function parseFigures(texts: string[]): Map<string, FigureOptions> {
 }
 
 function NoCurves({ selected }: { selected: Run[] }) {
-  const { link } = useClient();
+  const { link } = useWindowState();
   if (selected.some((run) => run.step)) {
     if (link.state === 'connecting' || link.state === 'live') return <BusyMessage text="Reading the curves…" />;
     return <p class="dim">The curves appear once the studio is connected.</p>;

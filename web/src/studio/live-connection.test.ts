@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { requestUrl, RequestError, ConnectionError, type Event } from './api';
 import { LiveConnection, type ConnectionListener, type OpenStream } from './live-connection';
-import { Metrics } from './metrics';
+import { Metrics } from './metrics-store';
 
 type StreamEvent = Event<'GET /api/events'>;
 type ScriptItem = StreamEvent | Error | 'wait' | 'comment';

@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks';
 import { plainText } from '../report/text-format';
 import { request } from './api';
 import type { LookResponse } from './api-types';
-import { useClient, useRemembered } from './client';
+import { useWindowState, useRemembered } from './window-state';
 import { DropZone, imageProblem, usePastedImage } from './drop-zone';
 import { CompareSelect, InputKindSwitch, ModelSelect, TextField, type ModelChoice } from './look-fields';
 import { DEFAULT_LOOK_OPTIONS, lookImageQuery, OTHER_TEXT, lookRequestBody, findProblem, type LookOptions } from './look-request';
@@ -22,7 +22,7 @@ export const lookPage: Page = {
 };
 
 function LookPage({ router }: { router: Router }) {
-  const { info, failure } = useClient();
+  const { info, failure } = useWindowState();
   const runs = useRuns('look');
   if (!runs || !info) return failure ? <Failure text={failure} /> : <BusyMessage text="Reading the runs…" />;
   const choices: ModelChoice[] = [
@@ -59,7 +59,7 @@ function NoModel() {
 }
 
 function Form({ choices, router }: { choices: ModelChoice[]; router: Router }) {
-  const { info } = useClient();
+  const { info } = useWindowState();
   const [options, setOptions] = useRemembered<LookOptions>('look options', DEFAULT_LOOK_OPTIONS);
   const [image, setImage] = useRemembered<Blob | null>('image', null);
   const work = useTask();

@@ -5,13 +5,13 @@ import './studio.css';
 import './pages.css';
 import { startPage } from '../report/page-frame';
 import { App } from './app';
-import { Client, StudioContext } from './client';
+import { WindowState, StudioContext } from './window-state';
 
 startPage((root) => {
-  const client = new Client();
-  client.start();
+  const windowState = new WindowState();
+  windowState.start();
   return (
-    <StudioContext.Provider value={client}>
+    <StudioContext.Provider value={windowState}>
       <App root={root} />
     </StudioContext.Provider>
   );

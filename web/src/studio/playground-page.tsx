@@ -9,7 +9,7 @@ import baseCss from '../report/base.css?inline';
 import { request } from './api';
 import { ShadowRootHost } from './shadow-root';
 import type { Page } from './page-declaration';
-import { claimStatements } from './claims-ledger';
+import { claimStatements } from './merge-ledger';
 import { innerAddress, type Router } from './router';
 
 const CSS = baseCss + planeCss + playgroundCss;

@@ -1,7 +1,7 @@
 // Runs: the list, and beside it the selected runs.
 
 import { useEffect } from 'preact/hooks';
-import { useClient, useRemembered } from './client';
+import { useWindowState, useRemembered } from './window-state';
 import { Curves } from './curves';
 import { plainText } from '../report/text-format';
 import type { Page } from './page-declaration';
@@ -21,18 +21,18 @@ type Tab = keyof typeof TABS;
 export const runsPage: Page = { name: 'runs', title: 'Runs', Component: RunsPage };
 
 function RunsPage({ router }: { router: Router }) {
-  const client = useClient();
+  const windowState = useWindowState();
   const [everSelected, setEverSelected] = useRemembered('runs selected', false);
-  const { runs } = client;
+  const { runs } = windowState;
   const ids = (router.route.fields.run ?? []).slice(0, MAX_SELECTED);
   useEffect(() => {
     if (!runs?.length || ids.length || everSelected) return;
     router.fill({ run: [newest(runs).id] });
   }, [runs]);
-  useEffect(() => client.watch(ids), [ids.join('\n')]);
-  useEffect(() => () => client.watch([]), []);
-  if (!runs) return client.failure ? <Failure text={client.failure} /> : <BusyMessage text="Reading the runs…" />;
-  if (!runs.length) return <NoRuns folder={client.info?.runs_folder ?? ''} />;
+  useEffect(() => windowState.watch(ids), [ids.join('\n')]);
+  useEffect(() => () => windowState.watch([]), []);
+  if (!runs) return windowState.failure ? <Failure text={windowState.failure} /> : <BusyMessage text="Reading the runs…" />;
+  if (!runs.length) return <NoRuns folder={windowState.info?.runs_folder ?? ''} />;
   const select = (next: string[]): void => {
     setEverSelected(true);
     router.set({ run: next });

@@ -6,7 +6,7 @@ import { plainText } from '../report/text-format';
 import { DEFAULT_FIGURE_OPTIONS, type FigureOptions } from '../report/figure-options';
 import { request } from './api';
 import type { SeeResponse } from './api-types';
-import { useClient, useRemembered } from './client';
+import { useWindowState, useRemembered } from './window-state';
 import { DropZone, imageProblem, usePastedImage } from './drop-zone';
 import { formatPercent } from './format';
 import type { Page } from './page-declaration';
@@ -52,7 +52,7 @@ interface Classification {
 }
 
 function ClassifyForm({ run, router }: { run: string; router: Router }) {
-  const { info } = useClient();
+  const { info } = useWindowState();
   const [image, setImage] = useRemembered<Blob | null>('image', null);
   const [classification, setClassification] = useRemembered<Classification | null>('classification', null);
   const [problem, setProblem] = useState('');

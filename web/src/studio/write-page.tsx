@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks';
 import { RequestError, stream } from './api';
-import { useClient, useRemembered } from './client';
+import { useWindowState, useRemembered } from './window-state';
 import type { Page } from './page-declaration';
 import { EmptyPage, Examples, Failure, RunPicker, useTask } from './components';
 import type { Router } from './router';
@@ -44,7 +44,7 @@ function NoRun() {
 }
 
 function WritingForm({ run }: { run: string }) {
-  const { info, runs } = useClient();
+  const { info, runs } = useWindowState();
   const [typed, setTyped] = useRemembered('write text', '');
   const [options, setOptions] = useRemembered<GenerationOptions>('write options', DEFAULT_OPTIONS);
   const [result, setResult] = useRemembered<{ run: string; text: string; state: GenerationState } | null>(

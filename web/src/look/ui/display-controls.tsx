@@ -2,7 +2,7 @@
 
 import { querySequence } from '../query-labels';
 import type { Choices } from '../choices';
-import { matchesSearch, number } from '../../shared/text';
+import { matchesSearch, number } from '../../shared/readable-text';
 import type { ControlsProps } from './controls';
 import { Checkbox, makeSelect, Select } from './inputs';
 

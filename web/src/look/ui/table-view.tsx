@@ -1,7 +1,7 @@
 // The table view: the same numbers as the drawing, readable for screen readers.
 
 import { useMemo } from 'preact/hooks';
-import { inCell, number } from '../../shared/text';
+import { inCell, number } from '../../shared/readable-text';
 import type { Frame, View } from '../view';
 import { DataTable } from '../../shared/data-table';
 

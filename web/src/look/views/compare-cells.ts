@@ -1,7 +1,7 @@
 // Cells of the compare view: the same pair of tokens on both sides and in the difference.
 
 import { sideName } from '../names';
-import { number, quoted, rounded } from '../../shared/text';
+import { number, quoted, rounded } from '../../shared/readable-text';
 import type { Target } from '../view';
 import type { Alignment } from './align-tokens';
 import type { ComparedMaps, ComparedPair } from './compare-data';

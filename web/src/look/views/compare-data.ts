@@ -5,7 +5,7 @@ import type { Choices } from '../choices';
 import type { Side } from '../capture-format';
 import { headName } from '../names';
 import { selectedHeads, prepareWeights, type Item, type PreparedWeights } from '../prepare-weights';
-import { inCell } from '../../shared/text';
+import { inCell } from '../../shared/readable-text';
 import { alignTokens, type Alignment } from './align-tokens';
 import { haveSameShape, correspondingHead, otherSide } from './corresponding-head';
 import { layerTitle } from './marks';

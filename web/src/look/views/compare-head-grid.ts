@@ -3,7 +3,7 @@
 import type { Capture } from '../capture';
 import type { Side } from '../capture-format';
 import { headName, layerName, sideName } from '../names';
-import { number } from '../../shared/text';
+import { number } from '../../shared/readable-text';
 import type { Mark, Target } from '../view';
 import { distancesToOtherHeads, type Ranking } from './head-change';
 import { describeHeads, patternLabel, type ComparedSide, type ComparedPair } from './compare-data';

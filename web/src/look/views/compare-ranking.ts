@@ -1,7 +1,7 @@
 // The list of heads ranked by change: a bar, a number, and the patterns on both sides.
 
 import { headName, layerName, sideName } from '../names';
-import { number } from '../../shared/text';
+import { number } from '../../shared/readable-text';
 import type { Frame, Mark, Target } from '../view';
 import type { HeadChange, Ranking } from './head-change';
 import { patternLabel, type ComparedPair } from './compare-data';

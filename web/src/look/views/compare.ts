@@ -5,7 +5,7 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { headName, sideName } from '../names';
 import type { Item } from '../prepare-weights';
-import { number } from '../../shared/text';
+import { number } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import { rankHeads, rankingNeeds, type Ranking } from './head-change';
@@ -20,7 +20,7 @@ import { rectMark, layerTitle, paragraph, textMark } from './marks';
 import { rankedList } from './compare-ranking';
 import {
   describeAlignment, describeChange, describeCorrespondence, changeOfPair, explainDefaultHead,
-} from './compare-sentences';
+} from './compare-descriptions';
 
 const PADDING = 12;
 const GAP = 20;

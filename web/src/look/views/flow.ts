@@ -5,7 +5,7 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import type { Picture, Side } from '../capture-format';
 import { maxAbs, prepareWeights, sumRows } from '../prepare-weights';
-import { inCell, isolate, number, quoted, whole } from '../../shared/text';
+import { inCell, isolate, number, quoted, whole } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import {

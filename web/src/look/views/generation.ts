@@ -7,7 +7,7 @@ import type { Next, Side } from '../capture-format';
 import { sideName } from '../names';
 import { toItems, maxAbs, prepareWeights, type Item,
   type PreparedWeights } from '../prepare-weights';
-import { count, number, percent, quoted, rounded, whole } from '../../shared/text';
+import { count, number, percent, quoted, rounded, whole } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import { candidateRows, nextTokenCandidates, type Candidate } from './next-token-candidates';

@@ -1,7 +1,7 @@
 // Layout of the heads view: two columns of tokens, with strips and labels.
 
 import { prepareWeights, type Item, type PreparedWeights } from '../prepare-weights';
-import { short } from '../../shared/text';
+import { short } from '../../shared/readable-text';
 import type { Frame } from '../view';
 import { displayedHeads, type DisplayedHead } from './strongest-lines';
 

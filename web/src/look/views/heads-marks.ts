@@ -4,7 +4,7 @@ import { querySequence } from '../query-labels';
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
 import { colorStrength, type PreparedWeights } from '../prepare-weights';
-import { count, matchesSearch, isolate, short } from '../../shared/text';
+import { count, matchesSearch, isolate, short } from '../../shared/readable-text';
 import { headColor, headDash } from '../../shared/theme';
 import type { Frame, Mark } from '../view';
 import {

@@ -2,7 +2,7 @@
 
 import type { Choices } from '../choices';
 import type { PreparedWeights } from '../prepare-weights';
-import { number, quoted, rounded, whole } from '../../shared/text';
+import { number, quoted, rounded, whole } from '../../shared/readable-text';
 import type { Target } from '../view';
 import type { Column, HeadsLayout } from './heads-layout';
 import { meanHead, type DisplayedHead } from './strongest-lines';

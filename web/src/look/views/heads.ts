@@ -4,7 +4,7 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
 import { itemIndices, prepareWeights, type PreparedWeights } from '../prepare-weights';
-import { count, number, quoted } from '../../shared/text';
+import { count, number, quoted } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, View } from '../view';
 import { PADDING, layOutHeads, type HeadsLayout } from './heads-layout';

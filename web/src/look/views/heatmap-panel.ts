@@ -2,7 +2,7 @@
 
 import type { Choices } from '../choices';
 import { maxAbs, colorStrengths, type Item } from '../prepare-weights';
-import { number, short } from '../../shared/text';
+import { number, short } from '../../shared/readable-text';
 import type { Frame, Mark } from '../view';
 import { rectMark, lineMark, textMark } from './marks';
 

@@ -5,7 +5,7 @@ import type { Choices } from '../choices';
 import type { Picture, Sequence, Side } from '../capture-format';
 import { applyCutoffs, prepareWeights, sinkModes, sumRows, withoutSinks,
   type PreparedWeights } from '../prepare-weights';
-import { count, quoted, short } from '../../shared/text';
+import { count, quoted, short } from '../../shared/readable-text';
 import { flowMapIndex, type FlowKind } from './flow-data';
 import { nearestLayer } from './nearest-layer';
 import { isPatch } from './image-marks';

@@ -2,7 +2,7 @@
 
 import { headName, headTitle } from '../names';
 import { maxAbs } from '../prepare-weights';
-import { inCell, number, percent, quoted, short } from '../../shared/text';
+import { inCell, number, percent, quoted, short } from '../../shared/readable-text';
 import type { Frame, Mark, Target } from '../view';
 import { flowRow, tokenName, type ImageScene } from './image-data';
 import type { Rect } from './heatmap-panel';

@@ -4,7 +4,7 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { sideName } from '../names';
 import { maxAbs } from '../prepare-weights';
-import { number, percent, rounded } from '../../shared/text';
+import { number, percent, rounded } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Need, Target, View } from '../view';
 import { flowMapIndex } from './flow-data';

@@ -1,7 +1,7 @@
 // All keys of one query in text order, with scores and weights as bars.
 
 import type { Token } from '../capture-format';
-import { number, quoted, short } from '../../shared/text';
+import { number, quoted, short } from '../../shared/readable-text';
 import type { Frame, Mark, Target } from '../view';
 import { rectMark, lineMark, textMark } from './marks';
 import type { Scores } from './attention-scores';

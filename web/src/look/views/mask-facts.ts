@@ -1,6 +1,6 @@
 // Facts about a mask: counts, padding, and a description of its shape (causal, window).
 
-import { count } from '../../shared/text';
+import { count } from '../../shared/readable-text';
 
 export type Permission = 'allowed' | 'forbidden' | 'padding';
 

@@ -1,7 +1,7 @@
 // The cells of a mask: filled if a query may attend, a dash if it may not, a cross for padding.
 
 import type { Token } from '../capture-format';
-import { short } from '../../shared/text';
+import { short } from '../../shared/readable-text';
 import type { Frame, Mark } from '../view';
 import { permission, type MaskFacts } from './mask-facts';
 import { rectMark, lineMark, linesMark, textMark, type MarkBlock } from './marks';

@@ -5,7 +5,7 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import type { LayerInfo, Side, Token } from '../capture-format';
 import { layerName } from '../names';
-import { count, percent, quoted } from '../../shared/text';
+import { count, percent, quoted } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Target, View } from '../view';
 import { maskFacts, permission, ranges, type MaskFacts, type Permission } from './mask-facts';

@@ -2,7 +2,7 @@
 
 import type { Choices } from '../choices';
 import { maxAbs, prepareWeights, type Item, type PreparedWeights } from '../prepare-weights';
-import { short } from '../../shared/text';
+import { short } from '../../shared/readable-text';
 import type { Frame } from '../view';
 import { meanHead, type DisplayedHead } from './strongest-lines';
 

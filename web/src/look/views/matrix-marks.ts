@@ -3,7 +3,7 @@
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
 import { itemIndices, colorStrengths, type Item } from '../prepare-weights';
-import { matchesSearch, number, short } from '../../shared/text';
+import { matchesSearch, number, short } from '../../shared/readable-text';
 import type { Frame, Mark } from '../view';
 import { LABEL_HEIGHT, PADDING, TITLE_HEIGHT, type MatrixLayout } from './matrix-layout';
 

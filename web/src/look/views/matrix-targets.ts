@@ -2,7 +2,7 @@
 
 import type { Choices } from '../choices';
 import type { Item, PreparedWeights } from '../prepare-weights';
-import { number, quoted, rounded, whole } from '../../shared/text';
+import { number, quoted, rounded, whole } from '../../shared/readable-text';
 import type { Frame, Target } from '../view';
 import { LABEL_HEIGHT, PADDING, type MatrixLayout } from './matrix-layout';
 

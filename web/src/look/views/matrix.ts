@@ -2,7 +2,7 @@
 
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
-import { count, number } from '../../shared/text';
+import { count, number } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, View } from '../view';
 import { missingLayers, weightsNeeded } from './heads';

@@ -1,6 +1,6 @@
 // Layout of the small maps in the model view.
 
-import type { HeadGroup } from './head-groups';
+import type { HeadGroup } from './model-head-groups';
 
 const PADDING = 12;
 const GAP = 8; // between maps

@@ -7,7 +7,7 @@ import { ArrayBlocks, loadFrame, makeLayer, openCapture, layoutProblems, makeSeq
   drawingTexts } from '../../../test-support/view-captures';
 import { model } from './model';
 import { layOutModel } from './model-layout';
-import { groupByLayer, groupByPattern } from './head-groups';
+import { groupByLayer, groupByPattern } from './model-head-groups';
 
 const makePattern = (label: string, score: number): Pattern => ({
   label,

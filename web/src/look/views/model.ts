@@ -4,7 +4,7 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import type { Side } from '../capture-format';
 import { maxAbs, colorStrength, colorStrengths } from '../prepare-weights';
-import { count, inCell } from '../../shared/text';
+import { count, inCell } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Target, View } from '../view';
 import { layOutModel, type ModelLayout } from './model-layout';
@@ -12,7 +12,7 @@ import {
   groupByLayer, groupByPattern, untrainedPattern, shortLayerName, scoreNames, hasSeveralKinds,
     NO_PATTERN,
   type HeadGroup, type HeadEntry,
-} from './head-groups';
+} from './model-head-groups';
 import { rectMark, layerTitle, lineMark, paragraph, textMark } from './marks';
 
 const PADDING = 12;

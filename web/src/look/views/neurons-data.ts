@@ -6,7 +6,7 @@ import type { Choices } from '../choices';
 import type { LayerInfo, Token } from '../capture-format';
 import { headName } from '../names';
 import { selectedHeads } from '../prepare-weights';
-import { count, number, rounded } from '../../shared/text';
+import { count, number, rounded } from '../../shared/readable-text';
 import { layerTitle } from './marks';
 import { keyVector, vectorNorm, roundingBound, computeScores, valueVector,
   type Scores } from './attention-scores';

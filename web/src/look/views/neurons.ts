@@ -3,7 +3,7 @@
 import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { layerName } from '../names';
-import { number, quoted, rounded } from '../../shared/text';
+import { number, quoted, rounded } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import {

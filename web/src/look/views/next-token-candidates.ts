@@ -1,7 +1,7 @@
 // The most likely next tokens as bars. The token that really follows is marked.
 
 import type { Next, Side } from '../capture-format';
-import { percent, quoted, short } from '../../shared/text';
+import { percent, quoted, short } from '../../shared/readable-text';
 import type { Frame, Mark, Target } from '../view';
 import { normalizeToken } from './align-tokens';
 import { rectMark, lineMark, textMark } from './marks';

@@ -4,7 +4,7 @@
 import type { Choices } from '../choices';
 import type { Token } from '../capture-format';
 import { colorStrength, type Item } from '../prepare-weights';
-import { matchesSearch, rightToLeft, short } from '../../shared/text';
+import { matchesSearch, rightToLeft, short } from '../../shared/readable-text';
 import type { Frame, Mark } from '../view';
 import { rectMark, lineMark, textMark } from './marks';
 

@@ -1,7 +1,7 @@
 // A timeline of all tokens with their probabilities, to move to any position; prompt and generated.
 
 import type { Next, Side } from '../capture-format';
-import { percent, quoted } from '../../shared/text';
+import { percent, quoted } from '../../shared/readable-text';
 import type { Mark, Target } from '../view';
 import { rectMark, lineMark, textMark } from './marks';
 

@@ -1,7 +1,7 @@
 // A vector as a strip of bars, one per element: positive up, negative down.
 
 import { maxAbs } from '../prepare-weights';
-import { count, number } from '../../shared/text';
+import { count, number } from '../../shared/readable-text';
 import type { Mark, Target } from '../view';
 import { rectMark, lineMark, textMark } from './marks';
 import { vectorNorm } from './attention-scores';

@@ -2,7 +2,7 @@
 
 import { useMemo } from 'preact/hooks';
 import { PRESETS } from '../../playground/presets';
-import { PresetSection } from '../../playground/preset-section';
+import { ClaimPreset } from '../../playground/claim-preset';
 import { Figure } from '../figure';
 import { formatShort } from '../number-format';
 import { NamedBlock, FormattedText } from '../page-frame';
@@ -101,7 +101,7 @@ export function ClaimDetails({ claim, options, change, tried, setTried }: Props)
           />
         )}
       </div>
-      {preset && tried && <PresetSection preset={preset} />}
+      {preset && tried && <ClaimPreset preset={preset} />}
     </div>
   );
 }

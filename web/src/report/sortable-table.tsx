@@ -8,7 +8,7 @@ import { cellText, sortRows, type Cell, type SortOrder } from './table-cells';
 
 const ROWS_PER_PART = 300; // because browsers are slow with many rows
 
-export function CellTable({ table }: { table: Table }) {
+export function SortableTable({ table }: { table: Table }) {
   const [order, setOrder] = useState<SortOrder | null>(null);
   const numeric = table.header.map((_, i) =>
     table.rows.every(({ [i]: cell }) =>

@@ -5,7 +5,7 @@ import { FormattedText } from '../report/page-frame';
 import { PlaneView } from './plane-view';
 import type { Preset } from './presets';
 
-export function PresetSection({ preset }: { preset: Preset }) {
+export function ClaimPreset({ preset }: { preset: Preset }) {
   const [plane, setPlane] = useState(preset.plane);
   return (
     <section class="tried" aria-label={preset.title}>

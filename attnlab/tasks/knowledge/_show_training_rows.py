@@ -8,8 +8,8 @@ from pathlib import Path
 
 from attnlab.tasks.knowledge._load import find_preset, load_data, make_tokenizer
 from attnlab.tasks.knowledge._pretraining_objectives import create_objectives
-from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tasks.knowledge._task import QuestionSource
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tokenizer import MASK_SYMBOL, PAD_SYMBOL, Characters, Tokenizer
 
 SEPARATOR = "|"  # between tokens of several characters

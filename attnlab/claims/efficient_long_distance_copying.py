@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from attnlab.claims._claim import Evidence, Lines, Trial, claim, mean_interval, register_unrun_claim
 from attnlab.claims.efficient_bigbird import ZAHEER
-from attnlab.claims.efficient_recurrent_cost import VASWANI, Points
+from attnlab.claims.efficient_versus_recurrent import VASWANI, Points
 from attnlab.claims.handmade_position_codes import seeded
 from attnlab.claims.judges import Above
 from attnlab.models._stack import StackConfig

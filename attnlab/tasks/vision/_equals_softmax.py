@@ -1,4 +1,4 @@
-"""Notes about a model, printed before it is trained."""
+"""Notes, printed before training, about mechanisms that equal softmax on a model."""
 
 from __future__ import annotations
 

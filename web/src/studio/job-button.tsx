@@ -1,7 +1,7 @@
 // A button that starts a job, and its progress.
 
 import { plainText } from '../report/text-format';
-import { useClient } from './client';
+import { useWindowState } from './window-state';
 import { Failure } from './components';
 
 interface Props {
@@ -12,8 +12,8 @@ interface Props {
   quiet?: boolean; // not the main button of the page
 }
 
-export function JobBar({ name, label, start, disabled, quiet }: Props) {
-  const { jobs } = useClient();
+export function JobButton({ name, label, start, disabled, quiet }: Props) {
+  const { jobs } = useWindowState();
   const followed = jobs.of(name);
   const busy = jobs.busy(name);
   const job = followed?.job;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mergeLedger, claimStatements } from './claims-ledger';
+import { mergeLedger, claimStatements } from './merge-ledger';
 
 const RAW = {
   topics: { one: 'First', two: 'Second' },

@@ -7,13 +7,13 @@ import type { InfoResponse, MetricsResponse } from './api-types';
 import { JobFollower } from './jobs';
 import { updateRuns } from './run-list-data';
 import { LiveConnection, type ConnectionState } from './live-connection';
-import { Metrics } from './metrics';
+import { Metrics } from './metrics-store';
 import type { Run } from './api-helpers';
 
 const RENDER_PAUSE = 200; // ms between two renderings, however fast rows arrive
 const RETRY_PAUSE = 5000; // ms before a failed list is requested again
 
-export class Client {
+export class WindowState {
   info: InfoResponse | null = null;
   runs: Run[] | null = null;
   failure = '';
@@ -115,14 +115,14 @@ export class Client {
   }
 }
 
-export const StudioContext = createContext<Client>(null as unknown as Client);
+export const StudioContext = createContext<WindowState>(null as unknown as WindowState);
 
 // Renders again when something changed.
-export function useClient(): Client {
-  const client = useContext(StudioContext);
+export function useWindowState(): WindowState {
+  const windowState = useContext(StudioContext);
   const [, render] = useState(0);
-  useEffect(() => client.subscribe(() => render((n) => n + 1)), [client]);
-  return client;
+  useEffect(() => windowState.subscribe(() => render((n) => n + 1)), [windowState]);
+  return windowState;
 }
 
 // State that outlives its page: it is still there when you come back.

@@ -1,6 +1,6 @@
 """Random instances of the playground's mathematics, computed by attnlab in float64.
 
-python web/instances.py      rewrites web/src/playground/instances.json; a test compares it
+python web/math_test_cases.py   rewrites web/src/playground/math-test-cases.json; a test compares it
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attnlab.mechanisms.fourier import Fourier
 from attnlab.mechanisms.softmax import Softmax
 from attnlab.position import RotaryPositions, SinusoidalPositions
 
-PATH = Path(__file__).parent / "src" / "playground" / "instances.json"
+PATH = Path(__file__).parent / "src" / "playground" / "math-test-cases.json"
 INSTANCES_PER_KIND = 6
 
 

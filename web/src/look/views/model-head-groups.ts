@@ -2,7 +2,7 @@
 
 import type { Pattern, Side } from '../capture-format';
 import { layerName } from '../names';
-import { count } from '../../shared/text';
+import { count } from '../../shared/readable-text';
 import { capitalize, layerTitle } from './marks';
 
 export interface HeadEntry {

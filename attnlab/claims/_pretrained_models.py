@@ -1,4 +1,4 @@
-"""Loads trained models and untrained copies of them, and captures their attention.
+"""Loads pretrained models and untrained copies of them, and captures their attention.
 
 Letters: L layers, H heads, T tokens.
 """

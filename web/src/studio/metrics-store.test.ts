@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { MetricsResponse } from './api-types';
-import { metricNames, Metrics } from './metrics';
+import { metricNames, Metrics } from './metrics-store';
 
 const row = (step: number) => ({ step, loss: 1 / step, seconds: step / 2, tokens: 10 * step });
 const part = (after: number, next: number, more: Partial<MetricsResponse> = {}): MetricsResponse => ({

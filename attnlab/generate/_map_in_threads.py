@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 
-from attnlab.generate._decoding import Decodable, device_of, inference
+from attnlab.generate._generation_base import Decodable, device_of, inference
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

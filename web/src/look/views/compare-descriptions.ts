@@ -1,7 +1,7 @@
 // Sentences of the compare view: which tokens and heads it compares, and why.
 
 import type { Capture } from '../capture';
-import { count, number } from '../../shared/text';
+import { count, number } from '../../shared/readable-text';
 import type { Alignment } from './align-tokens';
 import { changeBetween } from './head-change';
 import { describeHeads, type ComparedMaps, type ComparedPair } from './compare-data';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { matchesSearch, inCell, isolate, number, quoted, rounded, short, visible, whole } from './text';
+import { matchesSearch, inCell, isolate, number, quoted, rounded, short, visible, whole } from './readable-text';
 
 describe('invisible characters', () => {
   it('get a sign or a name', () => {
