@@ -83,6 +83,8 @@ def _to_row_mask(mask: Tensor | None, bias: Tensor | None, T: int, S: int) -> Ro
     # no query sees the free slots of a cache; nor padding at the end, but that has queries too
     last = int(allowed.any(0).nonzero().amax()) + 1 if bool(allowed.any()) else 0
     row_mask.length = max(last, min(T, S))
+    if bias is not None and not bool(visible.any(-1).all()):
+        row_mask.length = S  # with a bias, a query without any key has weight on every slot
     return row_mask
 
 
