@@ -27,6 +27,7 @@ NO_CROSS = (
 )
 
 
+LARGEST_SIZE, LARGEST_FEATURES = 2**24, 2**20  # larger ones fit no memory
 USE_MASKS = "use causal=True, and key_mask=..., True for real tokens, for padding"
 ARGUMENTS_ELSEWHERE = {
     "attn_mask": USE_MASKS,
@@ -81,6 +82,9 @@ def check_size(mechanism: Mechanism, **sizes: int | None) -> None:
     for name, size in sizes.items():
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
             raise ValueError(f"{mechanism.name}: {name} is {size!r}; give a whole number above 0")
+        largest = LARGEST_FEATURES if name == "features" else LARGEST_SIZE
+        if size is not None and size > largest:
+            raise ValueError(f"{mechanism.name}: {name} is {size:,}; give at most {largest:,}")
 
 
 def check_number(

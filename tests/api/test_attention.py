@@ -134,6 +134,7 @@ def test_arguments_of_other_libraries_name_the_right_one(arguments: Any, message
         ({"mechanism": "favor:feature=3"}, "did you mean 'features'?"),
         ({"key_mask": torch.ones(5)}, "key_mask is torch.float32 (1, 5); give booleans (B, S)"),
         ({"beta": [1]}, "beta is"),
+        ({"mechanism": "favor:features=99999999999"}, "features is 99,999,999,999; give at most"),
     ],
 )  # fmt: skip
 def test_wrong_inputs_are_one_line(arguments: Any, message: str) -> None:
