@@ -57,6 +57,12 @@ def check_call(
             f"{mechanism.name}: mask is a {type(mask).__name__}; give attnlab.Mask(causal=True), "
             "or attnlab.Mask(keys=...) with a boolean tensor (B, S) that is True for real tokens"
         )
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(x, Tensor) and not (x is None and name != "k"):
+            raise TypeError(
+                f"{mechanism.name}: {name} is a {type(x).__name__}; give tensors "
+                "(attnlab.attention takes numpy arrays too)"
+            )
     for problem in _call_problems(mechanism, q, k, v, mask):
         tensors = {"q": q, "k": k, "v": v}
         shapes = [f"{name} {tuple(x.shape)}" for name, x in tensors.items() if x is not None]

@@ -5,7 +5,7 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, D head size, M 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, overload
 
@@ -25,7 +25,7 @@ from attnlab.mechanism import Mechanism
 from attnlab.mechanisms._mechanism_per_head_group import HeadGroups
 
 Array = TypeVar("Array", Tensor, np.ndarray[Any, Any])
-Mechanisms = tuple[tuple[type[Mechanism], int, tuple[tuple[str, Any], ...]], ...]
+Mechanisms = tuple[tuple[type[Mechanism], int, tuple[tuple[str, type, Any], ...]], ...]
 """(class, heads, options) of each group of heads."""
 
 
@@ -79,7 +79,7 @@ def attention(
     Traceback (most recent call last):
     TypeError: attention: no argument 'is_causal'; use causal=True
     """
-    check_arguments(mechanism, causal, options)
+    check_arguments(mechanism, options, causal=causal, return_weights=return_weights)
     tensors = {name: as_tensor(name, x) for name, x in {"q": q, "k": k, "v": v}.items()}
     axes = tensors["q"].dim()
     check_axes(tensors)
@@ -98,8 +98,10 @@ def attention(
     return tuple(results) if return_weights else results[0]
 
 
-def check_arguments(mechanism: object, causal: object, options: dict[str, Any]) -> None:
+def check_arguments(mechanism: object, options: dict[str, Any], **switches: object) -> None:
     for name in options:
+        if name in ("head_dim", "heads", "max_length", "name"):
+            raise TypeError(f"attention: leave out {name!r}; it follows from q, k and v")
         if problem := unknown_argument(name):
             raise TypeError(f"attention: {problem}")
     if not isinstance(mechanism, str | Mechanism):
@@ -112,9 +114,10 @@ def check_arguments(mechanism: object, causal: object, options: dict[str, Any]) 
             f"attention: options {', '.join(options)} for a mechanism that exists already; "
             "give them to create_mechanism"
         )
-    if not isinstance(causal, bool | np.bool_):
-        value = type(causal).__name__ if isinstance(causal, Tensor | np.ndarray) else repr(causal)
-        raise TypeError(f"attention: causal is {value}; give True or False")
+    for name, value in switches.items():
+        if not isinstance(value, bool | np.bool_):
+            text = type(value).__name__ if isinstance(value, Tensor | np.ndarray) else repr(value)
+            raise TypeError(f"attention: {name} is {text}; give True or False")
 
 
 def as_tensor(name: str, x: object) -> Tensor:
@@ -126,7 +129,10 @@ def as_tensor(name: str, x: object) -> Tensor:
         )
     if x.dtype.kind != "f":
         raise ValueError(f"attention: {name} holds {x.dtype}; give floating-point numbers")
-    return torch.from_numpy(np.array(x))  # a copy: torch takes no view of a read-only array
+    if x.dtype.itemsize > 8:
+        raise ValueError(f"attention: {name} holds {x.dtype}; give float16, float32 or float64")
+    # a copy in the machine's byte order: torch takes no view of a read-only array
+    return torch.from_numpy(np.array(x, dtype=x.dtype.newbyteorder("=")))
 
 
 def check_axes(tensors: dict[str, Tensor]) -> None:
@@ -149,7 +155,13 @@ def as_key_mask(key_mask: Any, axes: int) -> Tensor | None:
     if key_mask is None:
         return None
     if isinstance(key_mask, np.ndarray | Sequence):
-        key_mask = torch.as_tensor(np.array(key_mask))
+        try:
+            key_mask = torch.as_tensor(np.array(key_mask))
+        except (TypeError, ValueError):  # a ragged list, None, text
+            raise ValueError(
+                f"attention: key_mask is a {type(key_mask).__name__} that holds no booleans; give "
+                "(B, S), True for a real token"
+            ) from None
     if isinstance(key_mask, Tensor) and key_mask.dim() == 1 and axes < 4:
         key_mask = key_mask[None]
     if not (isinstance(key_mask, Tensor) and key_mask.dtype == torch.bool and key_mask.dim() == 2):
@@ -172,25 +184,28 @@ def mechanism_for(spec: str, q: Tensor, options: dict[str, Any]) -> Mechanism:
                 f"{name}: has learned parameters, which one call cannot train; use "
                 f"attnlab.create_mechanism({name!r}, head_dim=..., heads=..., max_length=...)"
             )
-    parts = parse_attention(spec, q.shape[1])
     described: Mechanisms = tuple(
-        (find_mechanism(part.name), part.heads, hashable({**part.options, **options}))
-        for part in parts
+        (find_mechanism(part.name), part.heads, cache_key({**part.options, **options}))
+        for part in parse_attention(spec, q.shape[1])
     )
     return cached_mechanism(described, q.shape[3], q.device)
 
 
-def hashable(options: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Options as a key of the cache. What has no hash, such as a list, is refused later anyway."""
-    return tuple((name, _hashable(options[name])) for name in sorted(options))
-
-
-def _hashable(value: Any) -> Any:
-    try:
-        hash(value)
-    except TypeError:
-        return repr(value)
-    return value
+def cache_key(options: dict[str, Any]) -> tuple[tuple[str, type, Any], ...]:
+    """Options that are not None, with their types: 64 and 64.0 are equal, but 64.0 is refused."""
+    if options.get("dropout"):
+        raise ValueError(
+            "attention: one call has no dropout; use attnlab.create_mechanism(..., dropout=...)"
+        )
+    key = []
+    for name in sorted(options):
+        value = options[name]
+        value = value.item() if isinstance(value, np.generic) else value
+        if not isinstance(value, Hashable):  # such as a list: refused later, by its name
+            value = repr(value)
+        if value is not None:
+            key.append((name, type(value), value))
+    return tuple(key)
 
 
 @lru_cache(maxsize=64)
@@ -201,8 +216,13 @@ def cached_mechanism(groups: Mechanisms, head_dim: int, device: torch.device) ->
     """
     with torch.inference_mode(False):  # a later call may need gradients
         members = [
-            create_mechanism(kind.name, head_dim=head_dim, heads=heads, **dict(options))
+            create_mechanism(
+                kind.name,
+                head_dim=head_dim,
+                heads=heads,
+                **{name: value for name, _, value in options},
+            )
             for kind, heads, options in groups
         ]
         mechanism = members[0] if len(members) == 1 else HeadGroups(members)
-        return mechanism.to(device)
+        return mechanism.to(device).eval()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -150,20 +151,47 @@ def _parse_value(text: str) -> Any:
 
 
 def resolve_alias(name: str) -> str:
-    """The mechanism that an alias stands for, with a warning; other names stay unchanged."""
-    if name in MECHANISMS or name not in ALIASES:
+    """The mechanism that an alias stands for, with a note; any other name stays as it is."""
+    if name in MECHANISMS or name.lower() not in ALIASES:
         return name
-    warnings.warn(
-        f"{name!r} is called {ALIASES[name]!r} in attnlab; using {ALIASES[name]!r}", stacklevel=3
-    )
-    return ALIASES[name]
+    note_alias(name)
+    return ALIASES[name.lower()]
+
+
+def resolve_aliases(spec: str) -> str:
+    """A text such as "4*performer:features=64+4*softmax" with each alias replaced."""
+    groups = []
+    for group in spec.split("+"):
+        count, star, rest = group.rpartition("*")
+        name, colon, options = rest.partition(":")
+        groups.append(f"{count}{star}{resolve_alias(name.strip())}{colon}{options}")
+    return "+".join(groups)
+
+
+def resolve_all(attention: str | Sequence[str]) -> Any:
+    """`resolve_aliases` of one text for all layers, or of one for each."""
+    if isinstance(attention, str):
+        return resolve_aliases(attention)
+    return type(attention)(resolve_aliases(spec) for spec in attention)  # type: ignore[call-arg]
+
+
+@lru_cache
+def note_alias(alias: str) -> None:
+    """A note, once for each alias, at the first line outside attnlab."""
+    name, depth, frame = ALIASES[alias.lower()], 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("attnlab"):
+        depth, frame = depth + 1, frame.f_back
+    note = f"{alias!r} is called {name!r} in attnlab; using {name!r}"
+    warnings.warn(note, stacklevel=depth)
 
 
 def find_mechanism(name: str) -> type[Mechanism]:
     """The class registered under this name or alias."""
+    if not isinstance(name, str):
+        raise TypeError(f"a mechanism's name is text, such as 'softmax', not {name!r}")
     name = resolve_alias(name)
     if name not in MECHANISMS:
-        near = get_close_matches(str(name).lower(), MECHANISMS, n=3, cutoff=0.5)
+        near = get_close_matches(name.lower(), [*MECHANISMS, *ALIASES], n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ValueError(
             f"no mechanism {name!r}{hint} (there are: {', '.join(MECHANISMS)}; "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 from attnlab.report import Heatmap, check_figure, figure, print_plot, save_figure
 
 MOST_HEADS = 32
+MOST_LINES = 100  # rows of a matrix in a terminal
 MOST_VALUES = 144  # cells of a figure that have space for their number
 
 Matrix = np.ndarray[Any, np.dtype[np.float64]]
@@ -45,7 +48,7 @@ def show(
     names = axis_names(tokens, *matrices[0].shape)
     plots = [heatmap(matrix, *names) for matrix in matrices]
     heads = [f"head {index}" for index in range(len(plots))] if len(plots) > 1 else [""]
-    titles = [", ".join(filter(None, (title, head))) for head in heads]
+    titles = [", ".join(filter(None, (str(title), head))) for head in heads]
     if path is not None:
         save(plots, titles, Path(path), overwrite)
     elif in_notebook():
@@ -58,7 +61,12 @@ def show(
         for plot, text in zip(plots, titles, strict=True):
             if text:
                 console.print(text, markup=False, style="bold")
+            hidden = len(plot.rows) - MOST_LINES
+            if hidden > 0:
+                plot = replace(plot, rows=plot.rows[:MOST_LINES], values=plot.values[:MOST_LINES])
             print_plot(plot, console)
+            if hidden > 0:
+                console.print(f"({hidden} more rows: use path= to draw all of them)", style="dim")
 
 
 def as_matrices(weights: Any) -> list[Matrix]:
@@ -66,6 +74,8 @@ def as_matrices(weights: Any) -> list[Matrix]:
     if hasattr(weights, "detach"):  # a tensor; torch need not be imported for an array
         weights = weights.detach().cpu().double()
     try:
+        if np.iscomplexobj(weights):
+            raise TypeError
         array = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
@@ -93,21 +103,24 @@ def axis_names(tokens: Any, queries: int, keys: int) -> tuple[list[str], list[st
     """Names of the rows and of the columns; numbers where there are no tokens."""
     if tokens is None:
         return [str(i) for i in range(queries)], [str(i) for i in range(keys)]
-    if isinstance(tokens, str):
-        tokens = tokens.split()
-    pair = tokens if is_pair(tokens) else (tokens, tokens)
-    names = [[str(token) for token in axis] for axis in pair]
-    if [len(axis) for axis in names] != [queries, keys]:
-        counts = " and ".join(str(len(axis)) for axis in (names if is_pair(tokens) else names[:1]))
-        raise ValueError(
-            f"show: {counts} tokens for {queries} queries and {keys} keys; give one for each, or a "
-            "pair of lists (queries, keys)"
-        )
-    return names[0], names[1]
-
-
-def is_pair(tokens: Any) -> bool:
-    return len(tokens) == 2 and not any(isinstance(axis, str) for axis in tokens)
+    tokens = tokens.split() if isinstance(tokens, str) else tokens
+    if not hasattr(tokens, "__len__") or not hasattr(tokens, "__getitem__"):
+        raise ValueError(f"show: tokens is a {type(tokens).__name__}; give a list of texts")
+    items = [tokens[i] for i in range(len(tokens))]
+    lists = [isinstance(item, list | tuple) for item in items]
+    if not any(lists) and len(items) == queries == keys:
+        return [str(item) for item in items], [str(item) for item in items]
+    if len(items) == 2 and all(isinstance(item, list | tuple | str) for item in items):
+        rows, columns = ([*map(str, a.split() if isinstance(a, str) else a)] for a in items)
+        if (len(rows), len(columns)) == (queries, keys):
+            return rows, columns
+        counts = f"{len(rows)} and {len(columns)}"
+    else:
+        counts = str(len(items))
+    raise ValueError(
+        f"show: {counts} tokens for {queries} queries and {keys} keys; give one for each, or a "
+        "pair of lists (queries, keys)"
+    )
 
 
 def heatmap(matrix: Matrix, rows: list[str], columns: list[str]) -> Heatmap:
@@ -125,6 +138,8 @@ def save(plots: Sequence[Heatmap], titles: Sequence[str], path: Path, overwrite:
     if len(plots) > 1:
         paths = [path.with_stem(f"{path.stem}-{head}") for head in range(len(plots))]
     for each in paths:
+        if each.exists() and not overwrite:
+            raise ValueError(f"show: {each} already exists; pass overwrite=True or another path")
         check_figure(each, overwrite)
     for plot, title, each in zip(plots, titles, paths, strict=True):
         save_figure(plot, each, title, overwrite)
@@ -142,5 +157,7 @@ def display(plot: Heatmap, title: str) -> None:
     from IPython.display import display as display_object
 
     image = BytesIO()
-    figure(plot, title).savefig(image, format="png", dpi=160)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        figure(plot, title).savefig(image, format="png", dpi=160)
     display_object(Image(data=image.getvalue(), format="png", retina=True))

@@ -26,7 +26,7 @@ class Mask:
 
     def __post_init__(self) -> None:
         keys, start = self.keys, self.start
-        if not isinstance(self.causal, bool):
+        if not isinstance(self.causal, bool):  # not 1, nor a tensor
             raise ValueError(f"Mask: causal is {_describe_value(self.causal)}; give True or False")
         if keys is not None and not (
             isinstance(keys, Tensor) and keys.dtype == torch.bool and keys.dim() == 2

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from attnlab._create_mechanism import find_mechanism
+from attnlab._create_mechanism import find_mechanism, resolve_aliases
 from attnlab.bench._contenders import causal_mechanisms, create_contenders
 from attnlab.bench._cost_report import MEMORY, SPEED, cost_section
 from attnlab.bench._decode_bench import measure_decoding
@@ -89,7 +89,7 @@ def _listed(names: set[str]) -> str:
 
 def without_repeats(mechanisms: Sequence[str]) -> list[str]:
     """The mechanisms in their order, each once."""
-    return list(dict.fromkeys(spec.strip() for spec in mechanisms))
+    return list(dict.fromkeys(resolve_aliases(spec.strip()) for spec in mechanisms))
 
 
 def check_seed(seed: int) -> None:

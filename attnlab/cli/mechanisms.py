@@ -31,6 +31,10 @@ def mechanisms(
     """List attention mechanisms and what they can do, or describe one and its options."""
     from attnlab._mechanism_table import mechanisms_to_json, print_all, print_one
 
+    if name is not None:
+        from attnlab._create_mechanism import find_mechanism
+
+        name = find_mechanism(name).name  # an alias becomes the mechanism's own name
     if picture is not None:
         from attnlab.mechanism_pictures import save_matrices
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab._confidence_intervals import format_number
+from attnlab._create_mechanism import resolve_aliases
 from attnlab._safe_files import write_json
 from attnlab.compare._conclusions import Conclusions, conclude
 from attnlab.compare._report import comparison_report
@@ -95,7 +96,7 @@ def compare(
         learning_rate_factors = comparison.learning_rate_factors
     contenders, trials = create_grid(
         comparison,
-        comparison.attention if attention is None else attention,
+        comparison.attention if attention is None else [resolve_aliases(a) for a in attention],
         range(first_seed, first_seed + (comparison.seeds if seeds is None else seeds)),
         learning_rate_factors,
     )

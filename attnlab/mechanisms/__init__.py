@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attnlab.extensions import Registry
 from attnlab.mechanism import Mechanism
+from attnlab.mechanisms._compiled import status as compiled_status
 from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.elu import Elu
 from attnlab.mechanisms.favor import Favor
@@ -19,6 +20,8 @@ from attnlab.mechanisms.synthesizer import (
     SynthesizerRandom,
 )
 from attnlab.mechanisms.window import Window
+
+__all__ = ["MECHANISMS", "compiled_status"]
 
 MECHANISMS = Registry[type[Mechanism]](
     "attnlab.mechanisms",

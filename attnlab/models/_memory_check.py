@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-BYTES = 4  # of a weight
+BYTES = 16  # of a weight in training: itself, its gradient and two moments of the optimizer
 
 
 def block_weights(width: int, layers: int, feed_width: int | None = None) -> int:
@@ -20,9 +20,9 @@ def check_memory(weights: int, sizes: Mapping[str, int]) -> None:
         return
     names = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
     raise ValueError(
-        f"a model with {names} has about {weights:,} weights and takes "
-        f"{BYTES * weights / 1e9:,.0f} GB; this machine has {memory / 1e9:,.0f} GB: give smaller "
-        "sizes"
+        f"a model with {names} has about {weights:,} weights and needs "
+        f"{BYTES * weights / 1e9:,.0f} GB in training; "
+        f"this machine has {memory / 1e9:,.0f} GB: give smaller sizes"
     )
 
 

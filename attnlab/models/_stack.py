@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
+from attnlab._create_mechanism import resolve_all
 from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
 from attnlab.layers import NORMS, Block, BlockState, Dropout, MultiHead, attention_per_layer
 from attnlab.mask import Mask
@@ -72,6 +73,7 @@ class StackConfig:
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "attention", resolve_all(self.attention))
         sizes = ("vocabulary", "context", "width", "layers", "heads", "key_heads", "feed_width")
         for name in sizes:
             size = getattr(self, name)

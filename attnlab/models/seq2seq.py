@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from attnlab._create_mechanism import resolve_aliases
 from attnlab.layers import Block, initialize
 from attnlab.models._model import Model, attention_flops, count_multiplied_weights
 from attnlab.models._pointer_generator import CopyHead, CopyingState
@@ -32,6 +33,7 @@ class Seq2SeqConfig:
     nested: ClassVar[dict[str, type[Any]]] = {"encoder": StackConfig, "decoder": StackConfig}
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "cross_attention", resolve_aliases(self.cross_attention))
         encoder, decoder = self.encoder, self.decoder
         if self.share and (encoder.vocabulary, encoder.width) != (
             decoder.vocabulary,

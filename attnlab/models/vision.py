@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnlab._create_mechanism import resolve_all
 from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
 from attnlab.layers import NORMS, Block, Dropout, attention_per_layer, initialize
 from attnlab.mask import Mask
@@ -74,6 +75,7 @@ class ViTConfig:
     ] = 1.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "attention", resolve_all(self.attention))
         _check_scale(self.mean, self.deviation)
         _check_counts(self, "classes", "image_size", "channels", "width", "layers", "heads")
         if self.patch < 1 or self.image_size % self.patch:

@@ -10,7 +10,7 @@ import torch
 
 import attnlab
 from attnlab import Mask, Mechanism, create_mechanism
-from attnlab._create_mechanism import ALIASES
+from attnlab._create_mechanism import ALIASES, note_alias
 from attnlab.mechanisms.relu import Relu
 
 attention: Any = attnlab.attention  # mypy takes starred lists for all arguments
@@ -114,6 +114,8 @@ X = qkv(5, 7)
         ({"causal": torch.ones(5, 5)}, "causal is Tensor; give True or False"),
         ({"mechanism": torch.ones(5, 5)}, "mechanism is a Tensor; give a name, such as 'softmax'"),
         ({"q": [[1.0]]}, "q is a list; give a tensor or a numpy array"),
+        ({"return_weights": "yes"}, "return_weights is 'yes'; give True or False"),
+        ({"heads": 4}, "leave out 'heads'; it follows from q, k and v"),
     ],
 )  # fmt: skip
 def test_arguments_of_other_libraries_name_the_right_one(arguments: Any, message: str) -> None:
@@ -134,6 +136,9 @@ def test_arguments_of_other_libraries_name_the_right_one(arguments: Any, message
         ({"mechanism": "favor:feature=3"}, "did you mean 'features'?"),
         ({"key_mask": torch.ones(5)}, "key_mask is torch.float32 (1, 5); give booleans (B, S)"),
         ({"beta": [1]}, "beta is"),
+        ({"key_mask": "11111"}, "key_mask is"),
+        ({"key_mask": [[True], [True, False]]}, "key_mask is a list that holds no booleans"),
+        ({"q": np.ones((5, 7), np.longdouble)}, "give float16, float32 or float64"),
         ({"mechanism": "favor:features=99999999999"}, "features is 99,999,999,999; give at most"),
     ],
 )  # fmt: skip
@@ -149,9 +154,11 @@ def test_wrong_inputs_are_one_line(arguments: Any, message: str) -> None:
 def test_aliases_work_with_a_note(alias: str, name: str) -> None:
     x = qkv(*SIZES)
     note = f"'{alias}' is called '{name}' in attnlab; using '{name}'"
+    note_alias.cache_clear()
     with pytest.warns(UserWarning, match=note):
         output = attention(*x, alias)
     torch.testing.assert_close(output, attention(*x, name), rtol=0, atol=0)
+    note_alias.cache_clear()
     with pytest.warns(UserWarning, match=note):
         assert isinstance(create_mechanism(alias, head_dim=7, heads=3), attnlab.MECHANISMS[name])
 
@@ -163,3 +170,31 @@ def test_a_registered_name_wins_over_an_alias(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(attnlab.MECHANISMS.entries, "linear", Linear)
     assert isinstance(create_mechanism("linear", head_dim=7, heads=3), Linear)
     assert issubclass(Linear, Mechanism)
+
+
+def test_the_cache_keeps_types_apart() -> None:
+    q, k, v = X
+    first = attention(q, k, v, "favor", features=70)
+    with pytest.raises(ValueError, match=r"features is 70\.0; give a whole number"):
+        attention(q, k, v, "favor", features=70.0)
+    torch.testing.assert_close(first, attention(q, k, v, "favor", features=np.int64(70)))
+    torch.testing.assert_close(attention(q, k, v, "favor"), attention(q, k, v, "favor", seed=None))
+
+
+def test_one_call_has_no_dropout() -> None:
+    q, k, v = X
+    for arguments in ({"dropout": 0.5}, {"mechanism": "softmax:dropout=0.5"}):
+        with pytest.raises(ValueError, match="one call has no dropout"):
+            attention(q, k, v, **arguments)
+
+
+def test_models_and_benches_know_the_mechanism_not_the_alias() -> None:
+    from attnlab.bench._run_bench import without_repeats
+    from attnlab.models import StackConfig
+
+    note_alias.cache_clear()
+    with pytest.warns(UserWarning, match="is called 'favor'") as notes:
+        config = StackConfig(vocabulary=5, context=8, attention="2*performer:features=8+2*softmax")
+        assert without_repeats(["Performer", "favor"]) == ["favor"]
+    assert config.attention == "2*favor:features=8+2*softmax"
+    assert [note.filename for note in notes] == [__file__] * 2  # once for each spelling

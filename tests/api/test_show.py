@@ -44,11 +44,11 @@ def test_every_head_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_path_makes_figures(tmp_path: Path) -> None:
     attnlab.show(A, path=tmp_path / "a.svg", tokens=["x", "y", "$z$"])
     assert "<svg" in (tmp_path / "a.svg").read_text()
-    with pytest.raises(ValueError, match=r"a\.svg.*overwrite"):
+    with pytest.raises(ValueError, match=r"a\.svg already exists; pass overwrite=True"):
         attnlab.show(A, path=tmp_path / "a.svg")
     attnlab.show(-np.array(A), path=str(tmp_path / "a.svg"), overwrite=True)
     (tmp_path / "heads-1.png").touch()
-    with pytest.raises(ValueError, match=r"heads-1\.png"):
+    with pytest.raises(ValueError, match=r"heads-1\.png already exists"):
         attnlab.show([A, A], path=tmp_path / "heads.png")
     assert not (tmp_path / "heads-0.png").exists()  # nothing half-written
     attnlab.show([A, A], path=tmp_path / "heads.png", overwrite=True)
@@ -77,8 +77,10 @@ def test_a_notebook_gets_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
         ((np.ones((33, 2, 2)),), "weights has 33 heads, more than 32"),
         (("text",), "weights is a str that is no matrix of numbers"),
         (([[1.0], [1.0, 2.0]],), "weights is a list that is no matrix of numbers"),
-        ((A, ["a", "b"]), "2 tokens for 3 queries and 3 keys"),
-        ((np.ones((2, 3)), ["a", "b"]), "2 tokens for 2 queries and 3 keys; give one for each"),
+        ((A, 5), "tokens is a int; give a list of texts"),
+        ((np.ones((2, 2)) * 1j,), "no matrix of numbers"),
+        ((A, ["a", "b"]), "1 and 1 tokens for 3 queries and 3 keys"),
+        ((np.ones((2, 3)), ["a", "b"]), "1 and 1 tokens for 2 queries and 3 keys; give one for each"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_one_line(arguments: Any, message: str) -> None:
@@ -86,3 +88,21 @@ def test_what_cannot_be_drawn_is_one_line(arguments: Any, message: str) -> None:
         attnlab.show(*arguments)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_two_tokens_are_labels_unless_they_are_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    def labels(tokens: Any, shape: tuple[int, int]) -> tuple[list[str], list[str]]:
+        attnlab.show(np.ones(shape), tokens)
+        lines = capsys.readouterr().out.splitlines()
+        return [line.split()[0] for line in lines[2:4]], lines[1].split()[1:]
+
+    assert labels([1, 2], (2, 2)) == (["1", "2"], ["1", "2"])
+    assert labels((["a", "b"], ["x", "y", "z"]), (2, 3)) == (["a", "b"], ["x", "y", "z"])
+    assert labels(("a b", "x y z"), (2, 3)) == (["a", "b"], ["x", "y", "z"])
+
+
+def test_a_long_matrix_is_cut_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    attnlab.show(np.eye(120))
+    out = capsys.readouterr().out
+    assert "(20 more rows: use path= to draw all of them)" in out
+    assert len(out.splitlines()) < 110

@@ -317,7 +317,7 @@ def test_scratch_memory_of_c_kernels_counts(name: str, monkeypatch: pytest.Monke
         call()
         scratch, again = compiled.peak_scratch_bytes(), compiled.peak_scratch_bytes()
         peak = costs.peak_bytes_no_grad(call)
-        monkeypatch.setattr(costs, "most_scratch", int)
+        monkeypatch.setattr(costs, "peak_scratch_bytes", int)
         without = costs.peak_bytes_no_grad(call)
     assert scratch > 4 * 16 * 16
     assert again == 0  # nothing is held between calls
