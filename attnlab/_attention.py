@@ -111,7 +111,7 @@ def check_arguments(mechanism: object, options: dict[str, Any], **switches: obje
         )
     if isinstance(mechanism, Mechanism) and options:
         raise TypeError(
-            f"attention: options {', '.join(options)} for a mechanism that exists already; "
+            f"attention: a mechanism that already exists takes no options ({', '.join(options)}); "
             "give them to create_mechanism"
         )
     for name, value in switches.items():
@@ -146,7 +146,7 @@ def check_axes(tensors: dict[str, Tensor]) -> None:
         if x.dim() != axes:
             raise ValueError(
                 f"attention: {name} {tuple(x.shape)} has {x.dim()} axes and q "
-                f"{tuple(tensors['q'].shape)} has {axes}; give all three as many"
+                f"{tuple(tensors['q'].shape)} has {axes}; give q, k and v the same number"
             )
 
 
@@ -177,7 +177,9 @@ def mechanism_for(spec: str, q: Tensor, options: dict[str, Any]) -> Mechanism:
     """The mechanism that a spec such as "favor:features=64" describes, for these queries."""
     groups = parse_groups(spec)
     if options and len(groups) > 1:
-        raise ValueError(f"attention {spec!r}: write the options of each group into the text")
+        raise ValueError(
+            f"attention {spec!r} has several groups; write the options of each group into the text"
+        )
     for _, name, _ in groups:
         if find_mechanism(name).card.learned:
             raise ValueError(

@@ -61,7 +61,7 @@ def format_values(values: Iterable[Any]) -> str:
 def start_mode(resume: bool, overwrite: bool) -> StartMode:
     """--resume and --overwrite exclude each other."""
     if resume and overwrite:
-        raise ValueError("--resume and --overwrite; give one of them")
+        raise ValueError("--resume and --overwrite exclude each other; give one of them")
     return StartMode.RESUME if resume else StartMode.OVERWRITE if overwrite else StartMode.NEW
 
 

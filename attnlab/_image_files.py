@@ -44,22 +44,22 @@ def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Image:
     except ImportError:
         raise ValueError("images need Pillow; pip install 'attnlab[image]'") from None
     if not path.exists():
-        raise UnreadableImageError(f"{path}: is not there")
+        raise UnreadableImageError(f"{path}: does not exist")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the errors below say what matters
             with Image.open(path, formats=FORMATS) as opened:
                 if opened.width * opened.height > max_pixels:
                     size = f"{opened.width} x {opened.height} pixels"
-                    raise ValueError(f"{size} are too many; at most {max_pixels:,} are read")
+                    raise ValueError(f"{size} are too many; give at most {max_pixels:,}")
                 opened.load()
                 return _to_bytes(ImageOps.exif_transpose(opened), opened.format)
     except UnidentifiedImageError:
-        reason = f"none of {', '.join(FORMATS)}, or damaged"
-        raise UnreadableImageError(f"{path}: no image that can be read ({reason})") from None
+        reason = f"it is damaged, or not one of {', '.join(FORMATS)}"
+        raise UnreadableImageError(f"{path}: cannot be read as an image ({reason})") from None
     except Exception as error:  # Pillow's readers raise all kinds on broken files
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise UnreadableImageError(f"{path}: no image that can be read ({reason})") from None
+        raise UnreadableImageError(f"{path}: cannot be read as an image ({reason})") from None
 
 
 def _to_bytes(image: Image, file_format: str | None) -> Image:
@@ -73,12 +73,14 @@ def _to_bytes(image: Image, file_format: str | None) -> Image:
         return Pillow.fromarray(((values + 128) // 257).astype(np.uint8))
     if image.mode == "I":
         raise ValueError(
-            "32 bits per channel, where the value of white is unknown; give 8 or 16 bits"
+            "it has 32 bits per channel, so the value of white is unknown; give 8 or 16 bits"
         )
     if image.mode == "F":
         values = np.asarray(image)
         if not ((values >= 0) & (values <= 1)).all():
-            raise ValueError("numbers beyond 0 to 1; give numbers from 0 to 1, or 8 or 16 bits")
+            raise ValueError(
+                "it has numbers outside 0 to 1; give numbers from 0 to 1, or 8 or 16 bits"
+            )
         return Pillow.fromarray((values * 255).round().astype(np.uint8))
     gray = image.mode in ("1", "L", "LA", "La")
     if image.has_transparency_data:
@@ -118,7 +120,8 @@ def encode_png(pixels: Tensor) -> bytes:
     channels, height, width = pixels.shape
     if channels not in (1, 3) or pixels.dtype != torch.uint8:
         raise ValueError(
-            f"pixels {tuple(pixels.shape)} of {pixels.dtype}; give (1 or 3, height, width) of uint8"
+            f"pixels are {pixels.dtype} of shape {tuple(pixels.shape)}; "
+            "give uint8 of shape (1 or 3, height, width)"
         )
     rows = pixels.permute(1, 2, 0).reshape(height, -1)  # (height, width C)
     lines = torch.cat([torch.zeros(height, 1, dtype=torch.uint8), rows], 1)  # 0: no filter

@@ -205,7 +205,7 @@ def _import_source(source: str) -> ModuleType:
         if path.suffix != ".py":
             return import_module(source)
         if not path.is_file():
-            raise ValueError(f"{source}: is not there; give a file NAME.py or a module's name")
+            raise ValueError(f"{source}: does not exist; give a file NAME.py or a module's name")
         digest = sha256(str(path.resolve()).encode()).hexdigest()[:8]  # two files may share a name
         name = f"attnlab_extension_{re.sub('[^0-9a-zA-Z]', '_', path.stem)}_{digest}"
         spec = spec_from_file_location(name, path)

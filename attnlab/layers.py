@@ -45,8 +45,8 @@ class MultiHead(nn.Module):
         key_heads = heads if key_heads is None else key_heads
         if min(width, heads, key_heads) < 1 or width % heads or heads % key_heads:
             raise ValueError(
-                f"MultiHead: width {width}, {heads} heads, {key_heads} key heads; "
-                "width must be a multiple of heads, and heads a multiple of key heads"
+                f"MultiHead: width is {width}, heads {heads}, key_heads {key_heads}; "
+                "width must be a multiple of heads, and heads a multiple of key_heads"
             )
         self.heads, self.key_heads, self.head_dim = heads, key_heads, width // heads
         self.mechanism = create_attention(

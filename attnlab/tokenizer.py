@@ -233,11 +233,11 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     try:
         return _parse(_read(file))
     except FileNotFoundError:
-        raise ValueError(f"{file}: there is no such file") from None
+        raise ValueError(f"{file}: does not exist") from None
     except OSError as error:
         raise ValueError(f"{file}: cannot be read ({error.strerror})") from None
     except RecursionError:
-        raise ValueError(f"{file}: nested too deeply for a tokenizer") from None
+        raise ValueError(f"{file}: is nested too deeply for a tokenizer") from None
     except ValueError as error:  # includes bad UTF-8 and bad JSON
         reason = " ".join(str(error).split())
         raise ValueError(f"{file}: not an attnlab tokenizer: {reason}") from None

@@ -88,7 +88,7 @@ def test_the_option_reaches_a_command_and_its_processes(
     [
         ("--extension", ["--extension has no file"]),
         ("--extension= mechanisms", ["--extension has no file"]),
-        ("--extension nowhere.py mechanisms", ["nowhere.py", "is not there"]),
+        ("--extension nowhere.py mechanisms", ["nowhere.py", "does not exist"]),
         ("--extension no.such.module mechanisms", ["no.such.module", "cannot be imported"]),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_file_with_a_claim(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     with pytest.raises(ValueError, match=r"own_claim.py: .*'value-length'.*choose another"):
         load_extension(path)
     path.write_text(CLAIM.replace('"own"', '"none"'))
-    with pytest.raises(ValueError, match=r"own_claim.py: .*topic 'none'; there are retrieve"):
+    with pytest.raises(ValueError, match=r"own_claim.py: .*topic 'none'; use retrieve"):
         load_extension(path)
 
 

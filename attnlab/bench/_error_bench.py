@@ -87,7 +87,7 @@ def measurable_specs(specs: Sequence[str], tokens: int) -> list[str]:
         if find_mechanism(name).card.learned:
             raise ValueError(
                 f"{name}: has learned parameters, so its error before training means nothing; "
-                f"name one without: {', '.join(measurable_specs((), tokens))}"
+                f"name a mechanism without parameters: {', '.join(measurable_specs((), tokens))}"
             )
     return measured
 

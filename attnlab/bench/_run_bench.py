@@ -94,7 +94,7 @@ def without_repeats(mechanisms: Sequence[str]) -> list[str]:
 
 def check_seed(seed: int) -> None:
     if not 0 <= seed <= MAX_SEED:
-        raise ValueError(f"--seed {seed}: give a number from 0 to {MAX_SEED}")
+        raise ValueError(f"--seed is {seed}; give a number from 0 to {MAX_SEED}")
 
 
 def supported_specs(kind: BenchKind, specs: Sequence[str], strict: bool) -> list[str]:

@@ -41,7 +41,7 @@ class ErrorSettings:
     causal: Annotated[bool, "Hide later keys from each query.", MEASUREMENT, COMMON] = False
     seeds: Annotated[
         int,
-        "Number of repeats with other random inputs. Confidence intervals need 2 or more.",
+        "Number of repeats with different random inputs. Confidence intervals need 2 or more.",
         MEASUREMENT,
         COMMON,
     ] = 5
@@ -53,14 +53,14 @@ class ErrorSettings:
         max_tokens = math.isqrt(int(MAX_BYTES / 8 / (len(self.norms) + 4)))
         if self.tokens > max_tokens:
             raise ValueError(
-                f"--tokens {self.tokens:,}: whole matrices of weights at {len(self.norms)} norms "
+                f"--tokens {self.tokens:,}: the matrices of weights at {len(self.norms)} norms "
                 f"would take more than {MAX_BYTES / 1e9:g} GB; give {max_tokens:,} or fewer"
             )
         if 8 * max(self.features) * max(self.tokens, self.head_dim, *self.head_dims) > MAX_BYTES:
             raise ValueError(
-                f"--features {_listed(self.features)}: of {self.tokens:,} tokens and head size "
-                f"{max(self.head_dim, *self.head_dims)} they would take more than "
-                f"{MAX_BYTES / 1e9:g} GB; give fewer"
+                f"--features {_listed(self.features)}: the features of {self.tokens:,} tokens "
+                f"with head size {max(self.head_dim, *self.head_dims)} would take more than "
+                f"{MAX_BYTES / 1e9:g} GB; give fewer features or tokens"
             )
 
 
@@ -96,7 +96,7 @@ class CostSettings:
         check_numbers(self, lengths=16, heads=1, head_dim=1, threads=1, rounds=1)
         if len(set(self.lengths)) < 2:
             raise ValueError(
-                f"--lengths {_listed(self.lengths)}: give 2 or more lengths, for an exponent"
+                f"--lengths {_listed(self.lengths)}: an exponent needs 2 or more lengths"
             )
 
 
@@ -131,7 +131,7 @@ class DecodeSettings:
         check_numbers(self, positions=1, heads=1, head_dim=1, threads=1, rounds=1)
         if len(set(self.positions)) < 2:
             raise ValueError(
-                f"--positions {_listed(self.positions)}: give 2 or more positions, for an exponent"
+                f"--positions {_listed(self.positions)}: an exponent needs 2 or more positions"
             )
 
 
@@ -151,7 +151,7 @@ def check_numbers(settings: Any, **least: int) -> None:
         values: Sequence[float] = value if isinstance(value, tuple) else (value,)
         option = f"--{name.replace('_', '-')} {_listed(values)}"
         if not values or not all(map(math.isfinite, values)):
-            raise ValueError(f"{option}: give numbers")
+            raise ValueError(f"{option}: give one or more finite numbers")
         if any(number < limit or number == 0 for number in values):
             raise ValueError(f"{option}: give {f'{limit} or more' if limit else 'numbers above 0'}")
         if isinstance(value, tuple):

@@ -224,7 +224,7 @@ def register_claim(claim: Claim) -> Claim:
     """Add a claim to the registry. A module can register its own claim again, as notebooks do."""
     existing = CLAIMS.get(claim.name)
     if existing is not None and _module_of(existing) != _module_of(claim):
-        raise ValueError(f"claim {claim.name!r} exists already; choose another name")
+        raise ValueError(f"claim {claim.name!r} already exists; choose another name")
     if claim.topic not in TOPICS:
         raise ValueError(
             f"claim {claim.name!r}: unknown topic {claim.topic!r}; use {', '.join(TOPICS)}"

@@ -90,7 +90,7 @@ class ReportOptions:
                 continue
             other = first.setdefault(os.path.realpath(path), name)
             if other != name:
-                raise ValueError(f"--{other} and --{name}: both name {path}; give two files")
+                raise ValueError(f"--{other} and --{name} both write {path}; give two files")
 
     def page_with(self, text: str) -> str:
         """The page of --into with this text between its markers."""
@@ -98,7 +98,9 @@ class ReportOptions:
 
         assert self.into is not None
         if not self.into.is_file():
-            raise ValueError(f"--into {self.into}: there is no such page; --markdown writes one")
+            raise ValueError(
+                f"--into {self.into}: does not exist; give --markdown to write a new page"
+            )
         try:
             page = self.into.read_text(encoding="utf-8")
             return place_between_markers(page, text, self.mark, self.kind)

@@ -23,7 +23,7 @@ def print_runs(folder: Path, as_json: bool, console: Console | None = None) -> N
     """Print a table of all runs in a folder and below it, then a line for each unreadable one."""
     console = console or Console()
     if not folder.is_dir():
-        reason = "not a folder" if folder.exists() else "no such folder"
+        reason = "is not a folder" if folder.exists() else "does not exist"
         raise ValueError(f"{printable(str(folder))}: {reason}; give one that holds runs")
     runs = [summarize(path, folder) for path in find_runs(folder)]
     if as_json:

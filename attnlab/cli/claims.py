@@ -23,7 +23,7 @@ app = create_app("claims", "Test well-known claims about attention by experiment
 
 Sizes = Annotated[
     Literal["small", "full"],
-    option("Size of the experiments. All claims take two minutes small, half an hour full."),
+    option("Size of the experiments. All claims take two minutes if small, half an hour if full."),
 ]
 Seed = Annotated[int, option("Random seed for the experiments.")]
 
@@ -113,7 +113,7 @@ def run_with_progress(
 ) -> list[Result]:
     """Results in the order of the registry. A bar on standard error names the running claims."""
     if processes is not None and processes < 1:
-        raise ValueError(f"--processes {processes}; give 1 or more")
+        raise ValueError(f"--processes is {processes}; give 1 or more")
     results, running = [], dict[str, None]()
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)

@@ -31,7 +31,11 @@ Attention = Annotated[
 ]
 LearningRateFactors = Annotated[
     tuple[float, ...],
-    option("Factors of the task's learning rate to try. The best one counts.", OPTIMIZER, **LIST),
+    option(
+        "Factors of the task's learning rate to try. Each mechanism is compared at its best.",
+        OPTIMIZER,
+        **LIST,
+    ),
 ]
 app = create_app("compare", "Train mechanisms on a task with equal budgets and compare them.")
 PREFIX = "task "  # of these attributes; no other name has a space
@@ -76,7 +80,7 @@ def comparison_command(kind: TaskKind) -> Any:
             int, option("Number of runs of each setting, with different random seeds.")
         ] = Comparison.seeds,
         seed: Annotated[
-            int, option("Random seed of the first run. The others count up.", TRAINING)
+            int, option("Random seed of the first run. Each further run adds 1.", TRAINING)
         ] = 0,
         learning_rate_factors: LearningRateFactors = Comparison.learning_rate_factors,
         options: Any = Options(),  # noqa: B008 (a frozen value)

@@ -44,9 +44,9 @@ def heads(
     """Find the mechanism that reproduces each head of a model, and check the model's own loss."""
     values = option_values(settings, set_only=True)
     if text is None and images is None:
-        raise ValueError(f"{model}: has nothing to read; give --text FILE or --images FOLDER")
+        raise ValueError(f"{model}: needs something to read; give --text FILE or --images FOLDER")
     if text is not None and images is not None:
-        raise ValueError("--text and --images: give one of them")
+        raise ValueError("--text and --images exclude each other; give one of them")
     if images is not None and "tokens" in values:
         raise ValueError("--tokens needs --text; images are split by the model itself")
     outputs.check()

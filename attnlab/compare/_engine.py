@@ -178,11 +178,13 @@ def create_grid(
     """The contenders and every trial. Seeds are outermost, so that an interrupted comparison has
     runs of all contenders."""
     if not attention or len(set(attention)) < len(attention):
-        raise ValueError("--attention: give the mechanisms to compare, each once")
+        raise ValueError(
+            "--attention is empty or names a mechanism twice; name each mechanism once"
+        )
     if not len(seeds):
-        raise ValueError("--seeds: give 1 or more")
+        raise ValueError("--seeds is 0; give 1 or more")
     if seeds[0] < 0:
-        raise ValueError(f"--seed {seeds[0]}: give 0 or more")
+        raise ValueError(f"--seed is {seeds[0]}; give 0 or more")
     if not learning_rate_factors or any(
         not 0 < factor < math.inf for factor in learning_rate_factors
     ):
@@ -205,7 +207,7 @@ def create_grid(
 
 def _create_budget(minutes: float | None, steps: int | None) -> TrainingBudget | None:
     if minutes is not None and steps is not None:
-        raise ValueError("--minutes and --steps: give one of them")
+        raise ValueError("--minutes and --steps exclude each other; give one of them")
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"minutes is {minutes}; give a number above 0")
     if steps is not None and steps < 1:
@@ -222,7 +224,7 @@ def check_output_folder(folder: Path, start: StartMode) -> None:
         raise ValueError(f"{folder}: holds no comparison to resume; {RESULTS} is missing")
     if start is StartMode.NEW and (exists or _trial_runs(folder)):
         raise ValueError(
-            f"{folder}: holds a comparison already; give --resume to continue it, --overwrite to "
+            f"{folder}: already holds a comparison; give --resume to continue it, --overwrite to "
             "replace it, or another folder"
         )
 

@@ -94,8 +94,8 @@ class PairReader(ModelReader):
                 windows.append(self._window(ids, target[:target_size], labels[:target_size]))
         if len(windows) < 2:
             raise ValueError(
-                f"{self.label}: {len(windows) or 'no'} pair has tokens in text and summary; give 2 "
-                "or more, half to choose on and half to check on"
+                f"{self.label}: {len(windows) or 'no'} pair has both a text and a summary; give "
+                "2 or more: half to choose mechanisms on, half to check them on"
             )
         return windows[: len(windows) // 2 * 2]
 

@@ -87,8 +87,8 @@ def read_images(source: str, size: int, most: int, held_out_only: bool = True) -
     loaded = _load_files(files, most) if files else _load_dataset(source, size, most, held_out_only)
     if len(loaded.images) < 2:
         raise ValueError(
-            f"{source}: has {len(loaded.images) or 'no'} readable image; give 2 or more, half to "
-            "choose on and half to check on"
+            f"{source}: has {len(loaded.images) or 'no'} readable image; give 2 or more: half to "
+            "choose mechanisms on, half to check them on"
         )
     return loaded
 
@@ -101,7 +101,7 @@ def _unlabeled_files(path: Path) -> list[Path]:
         return []
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
     if not files:
-        raise ValueError(f"{path}: no images here; give a folder of images, or one for each class")
+        raise ValueError(f"{path}: has no images; give a folder of images, or one for each class")
     return files
 
 

@@ -52,10 +52,11 @@ def candidate_specs(specs: Sequence[str], settings: HeadSettings, tokens: int | 
         kind = find_mechanism(name)
         if kind.card.learned:
             raise ValueError(
-                f"{name}: has learned parameters, which a trained model lacks; name one without"
+                f"{name}: has learned parameters, which a trained model lacks; name a mechanism "
+                "without"
             )
         if name == "softmax":
-            raise ValueError("softmax: the heads have it already; name another mechanism")
+            raise ValueError("softmax: the heads already use it; name another mechanism")
         create_mechanism(name, head_dim=8, heads=1, **options)  # a mistake is reported now
         swept += [format_spec(name, values) for values in kind.sweep(options, settings.swept)]
     return [spec for spec in swept if tokens is None or not is_softmax(spec, tokens)]

@@ -106,7 +106,7 @@ class ModelReader(ABC):
         return float(result)
 
     def note(self, sentence: str) -> None:
-        """Adds a note, unless it is there already."""
+        """Adds a note, unless it already exists."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
@@ -137,8 +137,8 @@ def cut_pieces(
     size = min(size, len(ids) // 2)
     if size < MIN_TOKENS:
         raise ValueError(
-            f"{label}: the text has {len(ids)} tokens; give one of {2 * MIN_TOKENS} or more, half "
-            "to choose on and half to check on"
+            f"{label}: the text has {len(ids)} tokens; give a text with {2 * MIN_TOKENS} or more: "
+            "half to choose mechanisms on, half to check them on"
         )
     count = min(count, len(ids) // size)
     step = len(ids) // count

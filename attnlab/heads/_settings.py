@@ -22,18 +22,18 @@ class HeadSettings:
 
     tokens: Annotated[
         int,
-        "Number of tokens in each window of the text, if the model reads that many.",
+        "Number of tokens in each window of the text, up to the limit of the model.",
         DATA,
         COMMON,
     ] = 512
     windows: Annotated[
         int | None,
-        "Number of windows or images to choose mechanisms on, and as many to check them on. "
-        "Without it, 4 windows or 16 images.",
+        "Number of windows or images to choose mechanisms on. The same number is used to check "
+        "the choice. Without it, 4 windows or 16 images.",
         DATA,
     ] = None
     tolerance: Annotated[
-        float, "Largest relative error of a head's output that is good enough.", MEASUREMENT, COMMON
+        float, "Largest accepted relative error of a head's output.", MEASUREMENT, COMMON
     ] = 0.1
     features: Annotated[
         Numbers, "Numbers of features to try, for mechanisms that have them.", MEASUREMENT

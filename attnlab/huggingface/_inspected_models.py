@@ -243,7 +243,7 @@ class InspectedHuggingFaceModel(InspectedModel):
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             name = type(self.model).__name__
             raise ValueError(
-                f"{self.label}: a {name} cannot run on this input alone ({reason})"
+                f"{self.label}: a {name} needs more than this input ({reason})"
             ) from error
 
 

@@ -104,13 +104,14 @@ def _mechanism_groups(spec: Spec, heads: int) -> list[tuple[list[int], str, dict
         return [(group, part.name, part.options) for group, part in zip(groups, parts, strict=True)]
     if len(spec) != heads:
         raise ValueError(
-            f"attention for {len(spec)} heads, but the layer has {heads}; give one for each head"
+            f"the list names {len(spec)} mechanisms, but the layer has {heads} heads; name one "
+            "for each"
         )
     result = []
     for head_spec in dict.fromkeys(spec):
         group = [head for head, other in enumerate(spec) if other == head_spec]
         parts = parse_attention(head_spec, len(group))
         if len(parts) > 1:
-            raise ValueError(f"{head_spec!r}: several mechanisms for one head; give one")
+            raise ValueError(f"{head_spec!r}: names several mechanisms for one head; name one")
         result.append((group, parts[0].name, parts[0].options))
     return result

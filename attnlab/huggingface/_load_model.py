@@ -90,7 +90,7 @@ def _find_folder(path: Path, library: Any) -> Path:
         if len(files) == 1:
             return _converted_folder(files[0], library)
         problem = f"{len(files)} .gguf files; give one of them" if files else f"no {CONFIG}"
-        raise ValueError(f"{path}: no Hugging Face model here: {problem}")
+        raise ValueError(f"{path}: is not a Hugging Face model: {problem}")
     if not any((path / name).exists() for name in WEIGHTS):
         pickled = sorted(path.glob("*.bin")) + sorted(path.glob("*.pt"))
         if pickled:

@@ -164,8 +164,8 @@ def _eager_weights(
             weights: Tensor = arguments.eager(module, q[:, :, part], k, v, mask, **options)[1]
         except Exception as error:
             raise ValueError(
-                f"capture: no weights of {call.name}, because its own eager attention fails where "
-                f"{arguments.implementation} does not ({error}); omit it with layers=[...]"
+                f"capture: cannot record the weights of {call.name}, because its eager attention "
+                f"fails ({error}); choose other layers with layers=[...]"
             ) from error
         if row_mask.fully_masked is not None:  # the fused function returns zeros there
             weights = weights.masked_fill(row_mask.fully_masked[:, :, part], 0)

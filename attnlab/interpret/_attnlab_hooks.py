@@ -311,7 +311,7 @@ class AttnlabAdapter(ModelAdapter):
             return None
         if processor is not None and not isinstance(processor, Tokenizer):
             raise ValueError(
-                f"tokenizer: a {type(processor).__name__}; an attnlab model needs a tokenizer of "
+                f"tokenizer is a {type(processor).__name__}; an attnlab model needs a tokenizer of "
                 "attnlab.tokenizer"
             )
         return InspectedAttnlabModel(model, processor, type(model).__name__)

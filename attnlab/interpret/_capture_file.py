@@ -103,7 +103,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         with path.open("rb") as file:
             yield file
     except FileNotFoundError:
-        raise ValueError(f"{name}: no such file") from None
+        raise ValueError(f"{name}: does not exist") from None
     except OSError as error:
         raise ValueError(f"{name}: cannot be read ({error.strerror})") from None
     except MemoryError:

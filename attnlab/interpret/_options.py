@@ -77,7 +77,9 @@ class LookOptions(CaptureLimits, LookInput):
             object.__setattr__(self, "image", Path(self.image))
         compared = (self.compare is not None, self.untrained, self.compare_text is not None)
         if sum(compared) > 1:
-            raise ValueError("compare, untrained and compare_text; give one of them")
+            raise ValueError(
+                "compare, untrained and compare_text exclude each other; give one of them"
+            )
         if self.generate > self.max_tokens:
             raise ValueError(
                 f"--generate {self.generate} exceeds --max-tokens {self.max_tokens}; give fewer"

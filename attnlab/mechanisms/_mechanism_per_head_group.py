@@ -76,8 +76,9 @@ class HeadGroups(Mechanism):
             range(self.heads)
         ):
             raise ValueError(
-                f"groups: heads {self.head_indices} for members of {counts} heads; "
-                f"list each of the {self.heads} heads once, as many for each member as it has"
+                f"groups: the members have {counts} heads, but the indices are "
+                f"{self.head_indices}; "
+                f"list each of the {self.heads} heads once, in groups of these sizes"
             )
         # where each head lies in the members' joined output; None if they are in order
         self.order = None if order == sorted(order) else torch.tensor(order).argsort().tolist()

@@ -68,10 +68,14 @@ class BigBird(Mechanism):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        block: Annotated[int, "Tokens in a block."] = 64,
-        window_blocks: Annotated[int, "Blocks in the window around the query's block. Odd."] = 3,
-        global_blocks: Annotated[int, "First blocks that see all and are seen by all."] = 1,
-        random_blocks: Annotated[int, "Random blocks that each query block attends to."] = 3,
+        block: Annotated[int, "Number of tokens in a block."] = 64,
+        window_blocks: Annotated[int, "Odd number of blocks in the window around the query."] = 3,
+        global_blocks: Annotated[
+            int, "Number of first blocks that attend to all tokens and that all tokens attend to."
+        ] = 1,
+        random_blocks: Annotated[
+            int, "Number of random blocks that each query block attends to."
+        ] = 3,
         seed: Annotated[int, "Random seed for the random blocks."] = 0,
         beta: Beta = None,
         dropout: Dropout = 0.0,
@@ -81,7 +85,7 @@ class BigBird(Mechanism):
         if window_blocks % 2 == 0:
             raise ValueError(
                 f"bigbird: window_blocks is {window_blocks}; give an odd number: "
-                "the query's block and as many on each side"
+                "the query's block and the same number on each side"
             )
         for name, count in (("global_blocks", global_blocks), ("random_blocks", random_blocks)):
             if count != 0:

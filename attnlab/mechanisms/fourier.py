@@ -43,9 +43,7 @@ class Fourier(RandomFeatures):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        features: Annotated[
-            int, "Number of random features: half sines, half cosines. Even."
-        ] = 256,
+        features: Annotated[int, "Even number of random features: half sines, half cosines."] = 256,
         orthogonal: Orthogonal = True,
         seed: Seed = 0,
         beta: Beta = None,

@@ -52,7 +52,7 @@ class Linformer(Mechanism):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        rank: Annotated[int, "Rows that the sequence is projected to."] = 64,
+        rank: Annotated[int, "Number of rows that keys and values are projected to."] = 64,
         beta: Beta = None,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)

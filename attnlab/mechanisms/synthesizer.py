@@ -158,7 +158,7 @@ class SynthesizerFactorized(PositionTable):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        rank: Annotated[int, "Width of the two thin tables."] = 8,
+        rank: Annotated[int, "Rank of the table of scores: the width of its two factors."] = 8,
         dropout: Dropout = 0.0,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, dropout=dropout)

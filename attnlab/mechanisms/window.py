@@ -58,7 +58,9 @@ class Window(Mechanism):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        window: Annotated[int, "Visible keys on each side, including the query's own."] = 128,
+        window: Annotated[
+            int, "Number of visible keys on each side, including the query's own."
+        ] = 128,
         beta: Beta = None,
         dropout: Dropout = 0.0,
     ) -> None:
@@ -107,8 +109,8 @@ class Window(Mechanism):
         T = q.shape[2]
         if own.recent < T:
             raise ValueError(
-                f"window: {T} queries, but the last absorb had {own.recent} tokens; it reads for "
-                "those only, because it drops keys that lie a window before them"
+                f"window: read got {T} queries, but the last absorb had {own.recent} tokens; give "
+                "only queries for those tokens, because older keys were dropped"
             )
         k, v, keys = own.tensors_to_read()
         query_position = Mask(start=start).positions(T, q.device)[

@@ -21,7 +21,7 @@ from attnlab.models._stack import Stack, StackConfig
 class EncoderConfig(StackConfig):
     pooling: Annotated[
         str,
-        "Vector of a whole text: that of its first token (first) or the mean of all (mean).",
+        "Vector for the whole text: its first token (first) or the mean of all tokens (mean).",
         MODEL,
     ] = "first"
 

@@ -59,7 +59,7 @@ class ViTConfig:
     ] = "learned"
     pooling: Annotated[
         str,
-        "Vector of a whole image: that of a class token (class) or the mean of all patches (mean).",
+        "Vector for the whole image: the class token (class) or the mean of all patches (mean).",
         MODEL,
     ] = "class"
     feed_forward: Annotated[str, "Feed-forward layers: gelu, relu2 or swiglu.", MODEL] = "gelu"
@@ -68,11 +68,9 @@ class ViTConfig:
         float, "Dropout of embeddings, residual connections and attention weights.", MODEL
     ] = 0.0
     mean: Annotated[
-        float, "Mean of the pixels, which are between 0 and 1. It is subtracted from them.", MODEL
+        float, "Mean to subtract from the pixels, which are between 0 and 1.", MODEL
     ] = 0.0
-    deviation: Annotated[
-        float, "Standard deviation of the pixels. They are divided by it.", MODEL
-    ] = 1.0
+    deviation: Annotated[float, "Standard deviation to divide the pixels by.", MODEL] = 1.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attention", resolve_all(self.attention))
@@ -142,7 +140,7 @@ class ViT(Model):
         expected = (self.config.channels, self.config.image_size, self.config.image_size)
         if images.dim() != 4 or images.shape[1:] != expected:
             raise ValueError(
-                f"images {tuple(images.shape)}; this model takes (batch, {expected[0]}, "
+                f"images have shape {tuple(images.shape)}; this model takes (batch, {expected[0]}, "
                 f"{expected[1]}, {expected[2]})"
             )
         images = (images - self.config.mean) / self.config.deviation
@@ -209,11 +207,9 @@ class ConvNetConfig:
     blocks: Annotated[int, "Number of residual blocks in each stage of a ConvNet.", MODEL] = 2
     dropout: Annotated[float, "Dropout before the classifier.", MODEL] = 0.0
     mean: Annotated[
-        float, "Mean of the pixels, which are between 0 and 1. It is subtracted from them.", MODEL
+        float, "Mean to subtract from the pixels, which are between 0 and 1.", MODEL
     ] = 0.0
-    deviation: Annotated[
-        float, "Standard deviation of the pixels. They are divided by it.", MODEL
-    ] = 1.0
+    deviation: Annotated[float, "Standard deviation to divide the pixels by.", MODEL] = 1.0
 
     def __post_init__(self) -> None:
         _check_scale(self.mean, self.deviation)
@@ -247,8 +243,8 @@ class ConvNet(Model):
         smallest = 2 ** (self.config.stages - 1)
         if images.dim() != 4 or images.shape[1] != self.config.channels:
             raise ValueError(
-                f"images {tuple(images.shape)}; this model takes (batch, {self.config.channels}, "
-                "height, width)"
+                f"images have shape {tuple(images.shape)}; this model takes (batch, "
+                f"{self.config.channels}, height, width)"
             )
         if min(images.shape[2:]) < smallest:
             raise ValueError(

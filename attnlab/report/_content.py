@@ -85,7 +85,10 @@ class Series:
     @model_validator(mode="after")
     def _check_band(self) -> Series:
         if self.band and len(self.band) != len(self.points):
-            raise ValueError(f"{self.name}: {len(self.band)} bands for {len(self.points)} points")
+            raise ValueError(
+                f"{self.name}: {len(self.band)} bands for {len(self.points)} points; give one for "
+                "each"
+            )
         return self
 
 
@@ -191,7 +194,8 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.header):
                 raise ValueError(
-                    f"{self.title}: a row of {len(row)} cells under a header of {len(self.header)}"
+                    f"{self.title}: a row has {len(row)} cells, but the header has "
+                    f"{len(self.header)}"
                 )
         return self
 

@@ -41,7 +41,7 @@ def read_report(path: Path) -> Report:
     'Loss by mechanism'
     """
     if not path.exists():
-        raise ValueError(f"{path}: is not there; give a file that --json wrote")
+        raise ValueError(f"{path}: does not exist; give a file that --json wrote")
     if not stat.S_ISREG(path.stat().st_mode):
         raise ValueError(f"{path}: is not a regular file; give one that --json wrote")
     if path.stat().st_size > MAX_BYTES:

@@ -96,7 +96,7 @@ def check_figure(path: Path, overwrite: bool) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
     if path.exists() and not overwrite:
-        raise ValueError(f"{path}: is there already; give --overwrite or another name")
+        raise ValueError(f"{path}: already exists; give --overwrite or another name")
 
 
 def write_figure(fig: Figure, path: Path, title: str = "") -> None:

@@ -111,7 +111,7 @@ def check_page(path: Path, overwrite: bool) -> None:
 def write_page(path: Path, text: str, overwrite: bool = False) -> None:
     if path.exists() and not overwrite:
         raise ValueError(
-            f"{path}: is there already; give another file, or overwrite=True to replace it"
+            f"{path}: already exists; give another file, or overwrite=True to replace it"
         )
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")

@@ -137,7 +137,7 @@ def check_folder(out: str | Path, start: StartMode) -> None:
         folder.config()
     elif start is StartMode.NEW and folder.began:
         raise ValueError(
-            f"{out}: holds a run already; "
+            f"{out}: already holds a run; "
             "give --resume to continue it, --overwrite to replace it, or another folder"
         )
 

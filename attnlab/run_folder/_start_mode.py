@@ -17,7 +17,7 @@ class StartMode(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> StartMode:
-        raise ValueError(f"start is {value!r}; give {', '.join(cls)}")
+        raise ValueError(f"start is {value!r}; choose from {', '.join(cls)}")
 
     def for_part(self, folder: Path) -> StartMode:
         """The mode for one of several runs: RESUME starts those that never began."""

@@ -31,7 +31,7 @@ class AllowedFolders:
         model_folders: dict[str, Path] = {}
         for folder in models:
             if not (folder / CONFIG).is_file():
-                raise ValueError(f"{folder}: no model here; give a folder with a {CONFIG}")
+                raise ValueError(f"{folder}: has no model; give a folder with a {CONFIG}")
             folder = folder.resolve()
             name, number = folder.name, 2
             while name in model_folders:

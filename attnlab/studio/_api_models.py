@@ -119,7 +119,7 @@ async def look_at_image(
     target = choose_target(query.run, query.model)
     compare = choose_target(query.compare_run, query.compare_model)
     if target is None:
-        raise RequestError(400, "the address: has no run and no model; give one of them")
+        raise RequestError(400, "the address: needs a run or a model; give one of them")
     if compare is not None and query.untrained:
         raise RequestError(
             400,

@@ -117,7 +117,9 @@ def check_bench_report(content: Any) -> dict[str, Any]:
     """A valid bench report without its single measurements, which the page does not show."""
     report = parse_report(content)
     if report.kind not in BENCH_KINDS:
-        raise ValueError(f"a report of kind {report.kind!r}; give one of {BENCH_KINDS}")
+        raise ValueError(
+            f"it is a report of kind {report.kind!r}; choose from {', '.join(BENCH_KINDS)}"
+        )
     without_measurements: dict[str, Any] = json.loads(to_json(report, measurements=False))
     return without_measurements
 

@@ -78,7 +78,7 @@ def find_runs_folder(runs: Path | None) -> Path:
         if not runs.exists():
             return runs
     if not runs.is_dir():
-        reason = "not a folder" if runs.exists() else "no such folder"
+        reason = "is not a folder" if runs.exists() else "does not exist"
         raise ValueError(f"{runs}: {reason}; give a folder that holds runs")
     return runs
 
@@ -86,7 +86,7 @@ def find_runs_folder(runs: Path | None) -> Path:
 def bind_socket(port: int) -> socket.socket:
     """A socket on the loopback address, which no other machine can reach."""
     if not 0 <= port <= 65535:
-        raise ValueError(f"--port {port}; give 1 to 65535, or 0 for any free port")
+        raise ValueError(f"--port is {port}; give 1 to 65535, or 0 for any free port")
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -24,7 +24,9 @@ def run_capability(
         kind = task_of(config)
         if kind is None or name not in kind.capabilities:
             task = config["task"].get("name")
-            raise ValueError(f"{folder.name}: a run of task {task!r}, which cannot do {name!r}")
+            raise ValueError(
+                f"{folder.name}: is a run of task {task!r}, which does not support {name!r}"
+            )
         capability: Service = load_reference(kind.capabilities[name].serve).open(folder)
         return capability
 

@@ -203,7 +203,7 @@ def evaluate_simple(task: SimpleTask, folder: Path) -> dict[str, float]:
     run = Run(folder)
     name = run.config()["task"].get("name")
     if name != task.name:
-        raise ValueError(f"{folder}: a run of task {name!r}, not {task.name}")
+        raise ValueError(f"{folder}: is a run of task {name!r}; give a run of task {task.name!r}")
     return measure_rows(task, run.model(), make_rows(task, "test"))
 
 

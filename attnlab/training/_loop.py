@@ -134,11 +134,12 @@ def _train(
             best = load_best(newest)
         elif problems:
             raise ValueError(
-                f"{run.folder}: has no intact checkpoint to resume from; use --overwrite"
+                f"{run.folder}: has no intact checkpoint to resume from; give --overwrite to "
+                "start again"
             )
         if progress.step > settings.steps and settings.minutes is None:
             raise ValueError(
-                f"{run.folder}: has done {progress.step} steps; "
+                f"{run.folder}: has already done {progress.step} steps; "
                 f"give --steps {progress.step} or more"
             )
         reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet, task.unit)

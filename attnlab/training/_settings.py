@@ -30,7 +30,7 @@ class Settings:
     ] = False
     batch_tokens: Annotated[
         int,
-        "Number of tokens in each optimizer step, over all processes, without --batch-size.",
+        "Number of tokens in each optimizer step, over all processes. --batch-size replaces it.",
         TRAINING,
     ] = 8192
     batch_size: Annotated[
@@ -43,7 +43,7 @@ class Settings:
         int, "Compute each batch in this many parts, one after the other, to save memory.", TRAINING
     ] = 1
     optimizer: Annotated[
-        str, "Optimizer: adamw, or muon for matrices with adamw for the rest.", OPTIMIZER
+        str, "Optimizer: adamw, or muon (Muon for matrices and AdamW for the rest).", OPTIMIZER
     ] = "adamw"
     learning_rate: Annotated[float, "Peak learning rate of AdamW.", OPTIMIZER, COMMON] = 3e-3
     muon_learning_rate: Annotated[float, "Peak learning rate of Muon.", OPTIMIZER] = 0.02
@@ -57,13 +57,15 @@ class Settings:
     ] = 50
     decay_fraction: Annotated[
         float,
-        "Fraction of the training, at its end, in which the wsd schedule lowers the learning rate.",
+        "Fraction of the steps, at the end, in which the wsd schedule lowers the learning rate.",
         OPTIMIZER,
     ] = 0.3
     final_rate_fraction: Annotated[
         float, "Learning rate at the end, as a fraction of the peak.", OPTIMIZER
     ] = 0.0
-    weight_decay: Annotated[float, "Weight decay of matrices. Vectors have none.", OPTIMIZER] = 0.1
+    weight_decay: Annotated[
+        float, "Weight decay of matrices. Biases and other vectors have none.", OPTIMIZER
+    ] = 0.1
     beta1: Annotated[float, "Decay of AdamW's running average of gradients.", OPTIMIZER] = 0.9
     beta2: Annotated[float, "Decay of AdamW's running average of squared gradients.", OPTIMIZER] = (
         0.95
@@ -106,7 +108,9 @@ class Settings:
             ("device", DEVICES),
         ):
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} {getattr(self, name)!r}; there are {', '.join(allowed)}")
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; choose from {', '.join(allowed)}"
+                )
         for name in (
             "steps",
             "batch_tokens",

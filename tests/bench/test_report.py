@@ -133,7 +133,7 @@ def test_files_are_not_replaced_without_overwrite(
     existing.write_text("old")
     code, out, err = run(f"bench show {report} --{kind} {existing}", capsys)
     assert (code, out) == (2, "")
-    assert f"{existing}: is there already; give --overwrite or another name" in err
+    assert f"{existing}: already exists; give --overwrite or another name" in err
     assert existing.read_text() == "old"
     code, _, err = run(f"bench show {report} --{kind} {existing} --overwrite", capsys)
     assert (code, err) == (0, "")
@@ -183,11 +183,14 @@ def test_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("error --norms nan", "--norms nan"),
         ("error --features 3", "--features 3: give even numbers"),
         ("error --seeds 0", "--seeds 0: give 1 or more"),
-        ("error --tokens 2000000", "--tokens 2,000,000: whole matrices of weights at 9 norms"),
-        ("error --features 1000000000", "--features 1,000,000,000: of 256 tokens and head size"),
+        ("error --tokens 2000000", "--tokens 2,000,000: the matrices of weights at 9 norms"),
+        (
+            "error --features 1000000000",
+            "--features 1,000,000,000: the features of 256 tokens with head size",
+        ),
         ("error --seed 99999999999999999999", "give a number from 0 to 2147483647"),
-        ("error --seed -1", "--seed -1: give a number from 0"),
-        ("speed --lengths 64", "--lengths 64: give 2 or more lengths, for an exponent"),
+        ("error --seed -1", "--seed is -1; give a number from 0"),
+        ("speed --lengths 64", "--lengths 64: an exponent needs 2 or more lengths"),
         ("speed --lengths 100000000", "--lengths 100,000,000: give 2 or more lengths"),
         ("decode --positions 4096", "--positions 4,096: give 2 or more positions"),
         ("speed --lengths 4 8", "--lengths 4 8: give 16 or more"),
@@ -201,12 +204,12 @@ def test_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("error --quick --html {folder}/a.txt", "NAME.html"),
         ("error --quick --json /proc/a.json", "/proc/a.json: cannot write to /proc"),
         ("error --quick --html /proc/a.html", "/proc/a.html: cannot write to /proc"),
-        ("error --json {folder}/a --markdown {folder}/./a", "--json and --markdown: both name"),
+        ("error --json {folder}/a --markdown {folder}/./a", "--json and --markdown both write"),
         (
             "error --json {folder}/a.html --html {folder}/../{name}/a.html",
             "--json and --html: both",
         ),
-        ("error --quick --into {folder}/no.md", "there is no such page"),
+        ("error --quick --into {folder}/no.md", "no.md: does not exist"),
         ("error --quick --mark kernels", "--mark kernels needs a page; give --into FILE too"),
         ("error --text a.txt --model folder", "use attnlab heads MODEL"),
         ("error --model folder --images digits --tolerance 1", "use attnlab heads MODEL"),
@@ -233,7 +236,7 @@ def test_a_link_and_its_file_cannot_both_be_written(
     link.symlink_to(page)
     code, out, err = run(f"bench error --markdown {link} --into {page} --overwrite", capsys)
     assert (code, out) == (2, "")
-    assert f"--markdown and --into: both name {page}; give two files" in err
+    assert f"--markdown and --into both write {page}; give two files" in err
 
 
 def test_other_files_are_written_if_one_fails(

@@ -327,7 +327,7 @@ def test_claims_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "Verdict: holds" in output
     assert "ln(100 n)" in output
     code, _, output = run_command("claims copy --processes 0", capsys)
-    assert (code, output) == (2, "attnlab: --processes 0; give 1 or more\n")
+    assert (code, output) == (2, "attnlab: --processes is 0; give 1 or more\n")
     code, _, output = run_command(f"claims copy --json {tmp_path}/no/a.json", capsys)
     assert code == 2
     assert "there is no folder" in output

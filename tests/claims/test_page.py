@@ -46,7 +46,7 @@ def test_claims_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixt
     assert not re.search(r"(?:src|href)=[\"']?https?:", text)
     code, output, error = run(f"claims copy --html {path}", capsys)
     assert (code, output) == (2, "")  # before anything ran
-    assert error == f"attnlab: {path}: is there already; give --overwrite or another name\n"
+    assert error == f"attnlab: {path}: already exists; give --overwrite or another name\n"
     path.write_text("old")
     assert run(f"claims copy --html {path} --overwrite", capsys)[0] == 0
     assert path.read_text() != "old"

@@ -57,15 +57,15 @@ def test_grid_has_all_combinations() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"attention": []}, "each once"),
-        ({"attention": ["elu", "elu"]}, "each once"),
-        ({"seeds": 0}, "--seeds: give 1 or more"),
-        ({"first_seed": -1}, "--seed -1: give 0 or more"),
+        ({"attention": []}, "name each mechanism once"),
+        ({"attention": ["elu", "elu"]}, "name each mechanism once"),
+        ({"seeds": 0}, "--seeds is 0; give 1 or more"),
+        ({"first_seed": -1}, "--seed is -1; give 0 or more"),
         ({"learning_rate_factors": []}, "--learning-rate-factors multiply"),
         ({"learning_rate_factors": [0.0]}, "--learning-rate-factors multiply"),
         ({"learning_rate_factors": [math.nan]}, "--learning-rate-factors multiply"),
         ({"steps": 0}, "steps is 0; give 1 or more"),
-        ({"minutes": 1.0}, "--minutes and --steps: give one of them"),
+        ({"minutes": 1.0}, "--minutes and --steps exclude each other; give one of them"),
         ({"steps": None, "minutes": 0}, "minutes is 0; give a number above 0"),
         ({"steps": None, "minutes": math.inf}, "minutes is inf"),
         ({"comparison": FakeComparison(LOSSES, width=0)}, "width is 0"),
@@ -98,10 +98,10 @@ def test_compare_trains_all_runs_and_writes_files(
     assert "elu is worse than softmax" in (tmp_path / "compare.html").read_text()
     for name in ("compare-training-loss.svg", "compare-validation-accuracy.svg"):
         assert "<svg" in (tmp_path / name).read_text()
-    with pytest.raises(ValueError, match="holds a comparison already; give --resume"):
+    with pytest.raises(ValueError, match="already holds a comparison; give --resume"):
         run_comparison(tmp_path)
     (tmp_path / "compare.json").unlink()  # its runs would look like new ones
-    with pytest.raises(ValueError, match="holds a comparison already"):
+    with pytest.raises(ValueError, match="already holds a comparison"):
         run_comparison(tmp_path, first_seed=2, seeds=1)
 
 

@@ -101,7 +101,7 @@ def test_knowledge(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = here / "compared" / "softmax-rate1-seed0" / "finetuned"
     assert Run(folder).config()["task"]["held_out"] > 0
     code, _, err = run(command, capsys)
-    assert (code, "holds a comparison already" in err) == (2, True)
+    assert (code, "already holds a comparison" in err) == (2, True)
     rows = (here / "world" / "dev.tsv").read_text().splitlines()
     (here / "world" / "dev.tsv").write_text("\n".join(rows[:-1]) + "\n")
     code, _, err = run(f"{command} --resume", capsys)
@@ -137,7 +137,10 @@ def test_knowledge_resumes_within_a_stage(tmp_path: Path, monkeypatch: pytest.Mo
 MISTAKES = [
     (FILES, "give all three or none"),
     (f"{FILES} --evaluation-pairs world/dev.tsv --minutes 0", "minutes is 0"),
-    (f"{FILES} --evaluation-pairs world/dev.tsv --attention softmax softmax", "each once"),
+    (
+        f"{FILES} --evaluation-pairs world/dev.tsv --attention softmax softmax",
+        "name each mechanism once",
+    ),
     (f"{FILES} --evaluation-pairs world/dev.tsv --attention softmax favr", "did you mean 'favor'"),
     (f"{FILES} --evaluation-pairs world/dev.tsv --attention softmax linformer", "no causal form"),
     (f"{FILES} --evaluation-pairs world/dev.tsv --objective spam", "objective 'spam'"),
@@ -280,7 +283,7 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert read_results(out) == stored
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     for options, message in (
-        ("--fractions 0.5", "holds a comparison already; give --resume"),
+        ("--fractions 0.5", "already holds a comparison; give --resume"),
         ("--fractions 0.2 --resume", "has the run softmax-1-rate1-seed0, and yours does not"),
         ("--fractions 0.2 1 --seed 4 --resume", "has the run softmax-0.2-rate1-seed0"),
         ("--fractions 0.1 0.2 1 --learning-rate 0.5 --resume", "has learning_rate None, not 0.5"),
@@ -304,7 +307,7 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("--fractions 2", "--fractions 2; give fractions"),
         ("--fractions nan", "--fractions nan; give fractions"),
         ("--fractions 1 nan", "give fractions"),
-        ("--fractions 0.001 0.005 1", "of 1,295 images these differ: 0.001 (10), 1 (1,295)"),
+        ("--fractions 0.001 0.005 1", "of the 1,295 images; give only 0.001 (10), 1 (1,295)"),
         ("--seeds 0", "give 1 or more"),
         ("--epochs 1 --steps 5", "give one of them"),
         ("--attention favr", "did you mean 'favor'"),

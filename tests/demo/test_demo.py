@@ -103,7 +103,7 @@ def test_existing_folders_are_refused(
     (tmp_path / "runs" / "learned" / "config.json").write_text("{}")
     code, _, error = run(f"demo --out {tmp_path / 'runs'}", capsys)
     assert code == 2
-    assert "holds a run already" in error
+    assert "already holds a run" in error
 
 
 # Failures and interruptions, with parts that do nothing

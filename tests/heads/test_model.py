@@ -162,7 +162,7 @@ def test_candidate_specs_sweep_open_options() -> None:
         candidate_specs(["linformer"], SMALL, 48)
     with pytest.raises(ValueError, match="name one mechanism"):
         candidate_specs(["2*elu+1*softmax"], SMALL, 48)
-    with pytest.raises(ValueError, match="the heads have it already"):
+    with pytest.raises(ValueError, match="the heads already use it"):
         candidate_specs(["softmax"], SMALL, 48)
 
 

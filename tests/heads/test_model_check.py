@@ -184,7 +184,7 @@ def test_both_halves_of_the_text_have_windows() -> None:
     assert all(starts_by_window)
     short = reader.windows(HeadInputs(TEXT[:40]), SMALL)
     assert (len(short.choosing), short.tokens) == (1, 20)
-    with pytest.raises(ValueError, match="the text has 20 tokens; give one of 32 or more"):
+    with pytest.raises(ValueError, match="the text has 20 tokens; give a text with 32 or more"):
         reader.windows(HeadInputs(TEXT[:20]), SMALL)
 
 

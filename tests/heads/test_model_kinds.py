@@ -240,7 +240,7 @@ def test_images_of_a_folder_need_no_classes(tmp_path: Path) -> None:
         assert reader.score(output, output) == 0
     with pytest.raises(ValueError, match="has 1 readable image; give 2 or more"):
         read_images(str(tmp_path / "0.png"), 16, 4)
-    with pytest.raises(ValueError, match=r"nothing\.npz: is not there"):
+    with pytest.raises(ValueError, match=r"nothing\.npz: does not exist"):
         read_images(str(tmp_path / "nothing.npz"), 16, 4)
 
 

@@ -216,7 +216,7 @@ def write_pairs(folder: Path, *texts: str) -> Path:
 def test_an_error_of_transformers_becomes_one_line() -> None:
     config = transformers.GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=2)
     model = transformers.GPT2LMHeadModel(config).eval()
-    with pytest.raises(ValueError, match="gpt2: a GPT2LMHeadModel cannot run on this input alone"):
+    with pytest.raises(ValueError, match="gpt2: a GPT2LMHeadModel needs more than this input"):
         HuggingFaceTextReader(
             InspectedHuggingFaceModel(model, byte_pairs(), "gpt2")
         )  # with a vocabulary of 320
@@ -287,7 +287,7 @@ def test_class_folders_with_few_images(tmp_path: Path) -> None:
     assert {image.name for image in loaded.images} == {"3", "7"}
     assert "too few images to hold some out" in loaded.notes[0]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="no images here; give a folder of images"):
+    with pytest.raises(ValueError, match="has no images; give a folder of images"):
         read_images(str(tmp_path / "empty"), 8, 4)
 
 

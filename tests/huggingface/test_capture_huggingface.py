@@ -268,7 +268,8 @@ def test_failing_eager_function() -> None:
         patch.setattr("tests.huggingface.test_capture_huggingface.grouped_eager", fails)
         with (
             pytest.raises(
-                ValueError, match=r"no weights of CustomAttention.*of the wrong shape.*layers="
+                ValueError,
+                match=r"cannot record the weights of CustomAttention.*of the wrong shape.*layers=",
             ),
             attnlab.capture(module),
         ):

@@ -147,7 +147,7 @@ def test_a_file_is_loaded() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (None, ["is not there"]),
+        (None, ["does not exist"]),
         ("x = 1", ["defines no extension"]),
         ("1 / 0", ["cannot be imported", "ZeroDivisionError"]),
         ("def", ["cannot be imported", "SyntaxError"]),
@@ -297,7 +297,7 @@ def test_the_picture_shows_the_weights(tmp_path: Path, capsys: pytest.CaptureFix
     code, out, _ = run(f"mechanisms window --picture {path}", capsys)
     assert (code, out.strip()) == (0, str(path))
     assert "<title>The weights of window</title>" in path.read_text()
-    for wrong, word in ((path, "is there already"), (tmp_path / "w.gif", "NAME.svg")):
+    for wrong, word in ((path, "already exists"), (tmp_path / "w.gif", "NAME.svg")):
         code, _, err = run(f"mechanisms window --picture {wrong}", capsys)
         assert code == 2
         assert word in err

@@ -204,7 +204,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
 def test_save_figure_checks_the_path(tmp_path: Path) -> None:
     path = tmp_path / "a.svg"
     save_figure(times(), path)
-    with pytest.raises(ValueError, match="is there already; give --overwrite"):
+    with pytest.raises(ValueError, match="already exists; give --overwrite"):
         save_figure(times(), path)
     save_figure(times(), path, overwrite=True)
     with pytest.raises(ValueError, match="written as SVG, PNG or PDF"):

@@ -58,7 +58,7 @@ def test_a_hostile_report_is_inert() -> None:
 def test_save_page_checks_the_path(tmp_path: Path) -> None:
     path = tmp_path / "audit.html"
     save_page(path, full_report())
-    with pytest.raises(ValueError, match="is there already"):
+    with pytest.raises(ValueError, match="already exists"):
         save_page(path, full_report())
     write_page(path, "new", overwrite=True)
     assert path.read_text() == "new"
@@ -67,7 +67,7 @@ def test_save_page_checks_the_path(tmp_path: Path) -> None:
     for wrong, message in (
         (tmp_path, "is a folder"),
         (tmp_path / "a.txt", "NAME.html"),
-        (path, "is there already; give --overwrite"),
+        (path, "already exists; give --overwrite"),
         (tmp_path / "no" / "a.html", "there is no folder"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -194,7 +194,7 @@ def test_folders_pipes_and_large_files_are_errors(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.truncate(65 * 2**20)
     for name, message in {
-        ".": "not a regular file", "pipe": "not a regular file", "no": "is not there",
+        ".": "not a regular file", "pipe": "not a regular file", "no": "does not exist",
         "large": "a report has at most"
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=message):

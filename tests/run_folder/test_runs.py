@@ -275,7 +275,7 @@ def test_no_runs_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_path_without_runs_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for name, reason in (("gone", "no such folder"), ("file", "not a folder")):
+    for name, reason in (("gone", "does not exist"), ("file", "is not a folder")):
         with pytest.raises(ValueError, match=reason) as caught:
             print_runs(tmp_path / name, False)
         assert "\n" not in str(caught.value)

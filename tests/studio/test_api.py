@@ -357,7 +357,7 @@ def test_a_wrong_body_is_reported(tmp_path: Path, path: str, body: Any, sentence
 
 def test_a_flag_in_the_address_is_true_or_false(tmp_path: Path) -> None:
     with studio_client(tmp_path) as client:
-        for flag, words in (("yes", "give true or false"), ("true", "has no run and no model")):
+        for flag, words in (("yes", "give true or false"), ("true", "needs a run or a model")):
             response = client.post(f"/api/look/image?neurons={flag}", content=b"x")
             assert response.status_code == 400
             assert words in error_message(response)

@@ -73,7 +73,7 @@ def test_a_long_question_leaves_few_tokens_and_can_still_be_inspected(client: Te
         ("learned", "   ", 422, "question 1 is empty"),
         ("learned", "x" * 500, 422, "tokens"),
         ("pretrained", "who?", 409, "was never trained on questions"),
-        ("language", "who?", 409, "cannot do 'ask'"),
+        ("language", "who?", 409, "does not support 'ask'"),
         ("untrained", "who?", 409, "was never trained"),
         ("nobody", "who?", 404, "There is no run nobody"),
     ],
@@ -201,8 +201,8 @@ def test_a_language_run_continues_a_text(client: TestClient) -> None:
         ({"run": "summary", "text": "a", "seed": -1}, 400, "seed"),
         ({"run": "summary", "text": "x" * 20_001}, 400, "20001 characters"),
         ({"run": "language", "text": "to be or not to be " * 9}, 422, "reads at most"),
-        ({"run": "learned", "text": "a"}, 409, "cannot do 'write'"),
-        ({"run": "vit", "text": "a"}, 409, "cannot do 'write'"),
+        ({"run": "learned", "text": "a"}, 409, "does not support 'write'"),
+        ({"run": "vit", "text": "a"}, 409, "does not support 'write'"),
     ],
 )
 def test_an_invalid_write_request_is_reported(

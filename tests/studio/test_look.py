@@ -39,17 +39,22 @@ def test_an_image_is_classified_as_by_the_command(
         assert (result["capture"] is None) == (run == "convnet")
 
 
-NONE_OF_THEM = "none of BMP, GIF, JPEG, PNG, PPM, TIFF, WEBP, or damaged"
+NONE_OF_THEM = "it is damaged, or not one of BMP, GIF, JPEG, PNG, PPM, TIFF, WEBP"
 
 
 @pytest.mark.parametrize(
     ("run", "content", "status", "words"),
     [
-        ("vit", b"no image", 422, f"the image: no image that can be read ({NONE_OF_THEM})"),
-        ("vit", b"<svg xmlns='http://www.w3.org/2000/svg'/>", 422, f"can be read ({NONE_OF_THEM})"),
+        ("vit", b"no image", 422, f"the image: cannot be read as an image ({NONE_OF_THEM})"),
+        (
+            "vit",
+            b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+            422,
+            f"cannot be read as an image ({NONE_OF_THEM})",
+        ),
         ("vit", b"\x89PNG\r\n\x1a\n" + bytes(50), 422, "the image"),
         ("vit", b"", 400, "empty"),
-        ("language", b"x", 409, "cannot do 'classify'"),
+        ("language", b"x", 409, "does not support 'classify'"),
         ("nobody", b"x", 404, "There is no run"),
     ],
 )
@@ -175,7 +180,7 @@ def test_an_image_is_looked_at(client: TestClient, all_runs: Path, tmp_path: Pat
         ("run=vit&compare_run=language", 422, "reads a text"),
         ("run=vit&compare_run=vit&untrained=true", 400, "give only one of them"),
         ("run=vit&model=gpt2", 400, "give only one of them"),
-        ("neurons=true", 400, "no run and no model"),
+        ("neurons=true", 400, "needs a run or a model"),
         ("model=none", 404, "no model none"),
         ("run=../x", 404, "There is no run"),
     ],

@@ -151,7 +151,7 @@ def test_models_are_addressed_by_id_only(tmp_path: Path) -> None:
     assert folders.model_folder("model-2") == (tmp_path / "b/model").resolve()
     with pytest.raises(RequestError, match="There is no model"):
         folders.model_folder("a/model")
-    with pytest.raises(ValueError, match="no model here"):
+    with pytest.raises(ValueError, match="has no model"):
         AllowedFolders.resolve(tmp_path, [tmp_path])
 
 

@@ -82,7 +82,7 @@ def test_train_list_and_evaluate(
     assert set(metrics) == {"run", "accuracy", "loss"}
     assert "Write three letters backwards." in run("--help", capsys)[1]
     code, _, err = run("reverse train", capsys)
-    assert (code, "holds a run already" in err) == (2, True)
+    assert (code, "already holds a run" in err) == (2, True)
     assert run("reverse train --steps 4 --seed 3 --attention favor --resume", capsys)[0] == 0
     assert Run("runs/reverse").metrics()[-1]["step"] == 4
 
@@ -118,7 +118,9 @@ def test_an_encoder_with_a_metric_of_its_own(tmp_path: Path) -> None:
     assert Run(tmp_path / "run").config()["model"]["model"] == "encoder"
     assert metrics["bits"] == pytest.approx(1.0)
     assert SameBit().evaluate(tmp_path / "run")["bits"] == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="a run of task 'same-bit', not reverse"):
+    with pytest.raises(
+        ValueError, match="is a run of task 'same-bit'; give a run of task 'reverse'"
+    ):
         Reverse().evaluate(tmp_path / "run")
 
 

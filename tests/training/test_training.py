@@ -191,8 +191,8 @@ def test_muon_optimizes_only_inner_matrices() -> None:
 
 def test_wrong_settings() -> None:
     for wrong, words in (
-        ({"optimizer": "sgd"}, "there are adamw, muon"),
-        ({"schedule": "linear"}, "there are cosine"),
+        ({"optimizer": "sgd"}, "choose from adamw, muon"),
+        ({"schedule": "linear"}, "choose from cosine"),
         ({"steps": 0}, "steps is 0"),
         ({"decay_fraction": 0}, "decay_fraction is 0"),
         ({"ema_decay": 1.0}, "ema_decay is 1.0"),
@@ -201,7 +201,7 @@ def test_wrong_settings() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             Settings(**wrong)
-    with pytest.raises(ValueError, match=r"'tpu'|there are auto"):
+    with pytest.raises(ValueError, match=r"'tpu'"):
         Settings(device="tpu")
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="not on this machine"):

@@ -218,7 +218,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot write there"):
         run_tiny(tmp_path / "file" / "run", steps=2)
     run_tiny(tmp_path / "run", steps=2)
-    with pytest.raises(ValueError, match=r"holds a run already.*--resume.*--overwrite"):
+    with pytest.raises(ValueError, match=r"already holds a run.*--resume.*--overwrite"):
         run_tiny(tmp_path / "run", steps=2)
     with pytest.raises(ValueError, match=r"the run has learning_rate 0.01, not 0.5"):
         run_tiny(tmp_path / "run", steps=4, learning_rate=0.5, start=StartMode.RESUME)

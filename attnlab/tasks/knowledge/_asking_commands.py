@@ -31,7 +31,7 @@ def evaluate(
 ) -> None:
     """Evaluate a run: ask it every question of a file and count the right answers."""
     if predictions is not None and predictions.exists() and not overwrite:
-        raise ValueError(f"{predictions}: exists already; give --overwrite or another name")
+        raise ValueError(f"{predictions}: already exists; give --overwrite or another name")
     score = scoring.evaluate(run, pairs)
     if predictions is not None:
         scoring.write_predictions(predictions, score.predictions, overwrite)
@@ -119,7 +119,7 @@ def audit(
     json, html = json or run / "audit.json", html or run / "audit.html"
     for path in (json, html):
         if path.exists() and not overwrite:
-            raise ValueError(f"{path}: is there already; give --overwrite or another name")
+            raise ValueError(f"{path}: already exists; give --overwrite or another name")
     report = auditing.audit(
         run,
         pairs,
@@ -138,7 +138,7 @@ def baseline(
     *,
     pairs: Annotated[
         Path | None,
-        option("File of training questions to count answers in: question, tab, answer."),
+        option("File of training questions, for the most frequent answer: question, tab, answer."),
     ] = None,
     evaluation_pairs: Annotated[
         Path | None, option("File of questions to evaluate on: question, tab, answer.")

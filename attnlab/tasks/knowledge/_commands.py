@@ -125,7 +125,7 @@ def finetune(
     ] = None,
     mixed: Annotated[
         bool | None,
-        option("Train on the corpus too, in between. Without it, the preset decides.", TRAINING),
+        option("Also train on the corpus, in turns. Without it, the preset decides.", TRAINING),
     ] = None,
     objective: Annotated[
         str | None,
@@ -135,7 +135,7 @@ def finetune(
         float | None,
         option(
             "Fraction of the pairs to hold out for evaluation. Without it, 5%, and at least 40 "
-            "pairs; none with the preset course.",
+            "pairs. The preset course holds out none.",
             DATA,
         ),
     ] = None,
@@ -221,7 +221,7 @@ def world(
     attributes: Annotated[
         list[str] | None,
         list_option(
-            f"Facts to state and to ask about, of {', '.join(ATTRIBUTES)}. Without it, birthplace."
+            f"Facts to state and to ask about: {', '.join(ATTRIBUTES)}. Without it, birthplace."
         ),
     ] = None,
     overwrite: Annotated[bool, flag("Replace the files in --out.")] = False,

@@ -86,11 +86,11 @@ def _raise_for_lines(source: object, numbers: Sequence[int], problem: str) -> No
 def _read_file(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
-            raise ValueError(f"{path}: is not a file")
+            raise ValueError(f"{path}: is not a file; give a text file")
         with path.open("rb") as file:
             content = file.read(MAX_FILE + 1)
     except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
+        raise ValueError(f"{path}: does not exist") from None
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
     if len(content) > MAX_FILE:
@@ -245,7 +245,7 @@ def hold_out(pairs: Sequence[Pair], fraction: float, seed: int) -> tuple[list[Pa
     """Split pairs into training pairs and held-out pairs, which choices are based on. The question
     and the seed decide the part, so equal questions stay together."""
     if not 0 <= fraction < 1:
-        raise ValueError(f"held-out fraction {fraction}; give a number from 0 to below 1")
+        raise ValueError(f"the held-out fraction is {fraction}; give a number from 0 to below 1")
 
     def position(question: str) -> float:
         digest = hashlib.sha256(f"{seed}|{question}".encode("utf-8", "surrogatepass")).digest()

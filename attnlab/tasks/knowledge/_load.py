@@ -56,7 +56,7 @@ def _path(path: str | Path | None) -> Path:
 
 def find_preset(name: str) -> Preset:
     if name not in PRESETS:
-        raise ValueError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+        raise ValueError(f"no preset {name!r}; choose from {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
@@ -70,7 +70,7 @@ def make_tokenizer(kind: str, texts: Sequence[str]) -> Tokenizer:
         return Bytes()
     if name == "bpe" and (size.isdecimal() or not size) and len(size) < 10:
         return BPE.train(texts, int(size or 2000))
-    raise ValueError(f"tokenizer {kind!r}; choose characters, bytes or bpe:SIZE")
+    raise ValueError(f"tokenizer is {kind!r}; choose characters, bytes or bpe:SIZE")
 
 
 def make_model(
@@ -101,7 +101,10 @@ def load_knowledge(folder: str | Path) -> tuple[Decoder, Tokenizer, dict[str, An
     run = Run(folder)
     config = run.config()
     if config["task"].get("name") != KnowledgeTask.name:
-        raise ValueError(f"{folder}: a run of task {config['task'].get('name')!r}, not knowledge")
+        raise ValueError(
+            f"{folder}: is a run of task {config['task'].get('name')!r}; "
+            "give a run of task 'knowledge'"
+        )
     model = run.model()
     if not isinstance(model, Decoder):
         raise ValueError(f"{folder}: its model is not a decoder; train the run again")

@@ -123,10 +123,10 @@ class Entities(Objective):
 
     name: ClassVar[str] = "entities"
     about: ClassVar[str] = "recall each capitalized run from the title and a few near words"
-    bare: Annotated[float, "share of rows with the title alone"] = 0.2
-    near: Annotated[int, "words on each side of the run that may stay"] = 5
-    keep: Annotated[float, "share of these words that stay"] = 0.5
-    foreign: Annotated[int, "at most so many words of other documents"] = 3
+    bare: Annotated[float, "fraction of rows that have only the title"] = 0.2
+    near: Annotated[int, "number of words on each side of the run that may stay"] = 5
+    keep: Annotated[float, "fraction of these words that stay"] = 0.5
+    foreign: Annotated[int, "largest number of words from other documents"] = 3
     numbers: Annotated[bool, "recall runs of digits too"] = False
 
     def __post_init__(self) -> None:
@@ -221,9 +221,11 @@ def create_objectives(spec: str) -> list[Objective]:
             times, rest = "1", part.strip()
         name, _, options = rest.strip().partition(":")
         if not times.strip().isdecimal() or not 1 <= int(times) <= 100:
-            raise ValueError(f"objective {spec!r}: {times!r} is not a number from 1 to 100")
+            raise ValueError(
+                f"objective {spec!r}: the factor is {times!r}; give a whole number from 1 to 100"
+            )
         if name not in OBJECTIVES:
-            raise ValueError(f"objective {name!r}; there are {', '.join(OBJECTIVES)}")
+            raise ValueError(f"no objective {name!r}; choose from {', '.join(OBJECTIVES)}")
         kind = OBJECTIVES[name]
         objectives += [kind(**_parse_options(kind, options)) for _ in range(int(times))]
     return objectives
@@ -237,7 +239,7 @@ def _parse_options(kind: type[Objective], text: str) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if name not in defaults or not equals:
             allowed = ", ".join(defaults) or "none"
-            raise ValueError(f"objective {kind.name}: no option {part!r}; there are {allowed}")
+            raise ValueError(f"objective {kind.name}: no option {part!r} (options: {allowed})")
         try:
             values[name] = _parse_value(value, defaults[name])
         except ValueError:

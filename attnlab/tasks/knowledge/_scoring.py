@@ -92,7 +92,7 @@ def write_predictions(path: str | Path, predictions: Sequence[str], overwrite: b
     """Write one answer per line, in the order of the questions."""
     path = Path(path)
     if path.exists() and not overwrite:
-        raise ValueError(f"{path}: exists already; give --overwrite or another name")
+        raise ValueError(f"{path}: already exists; give --overwrite or another name")
     text = "".join(" ".join(line.split()) + "\n" for line in predictions)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text)

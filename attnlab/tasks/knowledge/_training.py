@@ -181,7 +181,9 @@ def finetune(
         held_out = default_held_out_fraction(len(data.pairs)) if preset_settings.holds_out else 0.0
     training_pairs, held_out_pairs = hold_out(data.pairs, held_out, settings.seed)
     if not training_pairs:
-        raise ValueError(f"held-out fraction {held_out} leaves no pair for training; give less")
+        raise ValueError(
+            f"the held-out fraction {held_out} leaves no pair for training; give a smaller one"
+        )
     if objective is not None and not mixed and not before:
         raise ValueError("--objective only works together with --mixed; give --mixed too")
     sources: list[RowSource] = [
@@ -331,7 +333,7 @@ def epochs_to_steps(task: KnowledgeTask, settings: Settings, epochs: float | Non
     """Settings with epochs converted to steps, by the number of batches of the first epoch."""
     lengths = task.lengths(0)
     if not lengths:
-        raise ValueError("no training row fits into the context; give more --context")
+        raise ValueError("no training row fits into the context; give a larger --context")
     if epochs is None:
         return settings
     batches = bucket_by_length(

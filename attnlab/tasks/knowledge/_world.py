@@ -72,12 +72,12 @@ class WorldConfig:
         if not 0 < self.labeled < 1:
             raise ValueError(f"labeled is {self.labeled}; give a fraction between 0 and 1")
         if not self.attributes:
-            raise ValueError(f"attributes is empty; there are {', '.join(ATTRIBUTES)}")
+            raise ValueError(f"attributes is empty; choose from {', '.join(ATTRIBUTES)}")
         for attribute in self.attributes:
             if attribute not in ATTRIBUTES:
-                raise ValueError(f"attribute {attribute!r}; there are {', '.join(ATTRIBUTES)}")
+                raise ValueError(f"no attribute {attribute!r}; choose from {', '.join(ATTRIBUTES)}")
         if len(set(self.attributes)) < len(self.attributes):
-            raise ValueError(f"attributes {', '.join(self.attributes)}; give each once")
+            raise ValueError(f"attributes are {', '.join(self.attributes)}; give each only once")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class World:
     def write(self, folder: Path, overwrite: bool = False) -> None:
         """Write corpus.txt (a document per line), train.tsv and dev.tsv (question, tab, answer)."""
         if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder}: is a file; name a folder")
+            raise ValueError(f"{folder}: is a file; give a folder")
         contents = {
             folder / "corpus.txt": self.corpus,
             folder / "train.tsv": ["\t".join(pair) for pair in self.train],
@@ -111,7 +111,7 @@ class World:
         }
         for path in contents:  # check all files first, so that nothing is half written
             if path.exists() and not overwrite:
-                raise ValueError(f"{path}: exists already; choose another folder or overwrite")
+                raise ValueError(f"{path}: already exists; choose another folder or overwrite")
         folder.mkdir(parents=True, exist_ok=True)
         for path, lines in contents.items():
             text = "".join(f"{line}\n" for line in lines)
@@ -151,7 +151,7 @@ def make_world(config: WorldConfig) -> World:
 def made_up_names(count: int, seed: int, taken: set[str]) -> list[str]:
     """Names in the same styles, but no pair of given and family name that is in `taken`."""
     if not 0 <= count <= NAMES - len(taken):
-        raise ValueError(f"count is {count}; give 0 to {NAMES} less the {len(taken)} names taken")
+        raise ValueError(f"count is {count}; give 0 to {NAMES - len(taken)}, the unused names")
     generator = random.Random(f"{seed} made up")
     taken_pairs = {_given_and_family(name) for name in taken}
     names = _names(generator.sample(range(NAMES), count + len(taken)), generator)

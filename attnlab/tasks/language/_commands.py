@@ -98,7 +98,9 @@ def write(
     prompt: Annotated[str, option("Text to continue.", show_default=False)] = "",
     max_new_tokens: Annotated[
         int | None,
-        option("Largest number of tokens to write. Without it, 200, or as many as the model fits."),
+        option(
+            "Largest number of tokens to write. Without it, 200, or fewer if the context is full."
+        ),
     ] = None,
     temperature: Annotated[
         float,

@@ -74,7 +74,7 @@ class LanguageTask(TrainingTask):
         masked_fraction: float = 0.15,
     ) -> None:
         if objective not in OBJECTIVES:
-            raise ValueError(f"objective {objective!r}; choose {' or '.join(OBJECTIVES)}")
+            raise ValueError(f"objective is {objective!r}; choose {' or '.join(OBJECTIVES)}")
         self.objective, self.tokenizer, self.seed = objective, tokenizer, seed
         self.masked_fraction = masked_fraction
         overlap = int(objective == "causal")

@@ -35,7 +35,8 @@ def documentation_text(
     """
     if limit < SHORTEST:
         raise ValueError(
-            f"limit {limit}: give {SHORTEST} characters or more, the shortest document"
+            f"limit is {limit}; give {SHORTEST} characters or more, the length of the shortest "
+            "document"
         )
     documents: dict[str, None] = {}  # in order, without duplicates
     gathered = 0
@@ -79,9 +80,9 @@ def split_documents(
     `fraction` of its characters becomes the validation part.
     """
     if not 0 < fraction < 1:
-        raise ValueError(f"fraction {fraction}: give a number between 0 and 1, both excluded")
+        raise ValueError(f"fraction is {fraction}; give a number between 0 and 1, both excluded")
     if not documents:
-        raise ValueError("no documents to split")
+        raise ValueError("no documents to split; give two or more")
     if len(documents) == 1:
         return _split_document(documents[0], fraction)
     positions = {document: hash_position(document, seed) for document in documents}
@@ -155,9 +156,9 @@ def read_text_file(path: Path) -> str:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file") from None
+        raise ValueError(f"{path}: does not exist") from None
     except IsADirectoryError:
-        raise ValueError(f"{path}: is a folder; name the files in it") from None
+        raise ValueError(f"{path}: is a folder; give the files in it") from None
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
     try:
@@ -171,7 +172,7 @@ def read_text_file(path: Path) -> str:
     if b"\0" in content:
         raise ValueError(f"{path}: is binary, not text (byte {content.index(0)} is zero)")
     if not text.strip():
-        raise ValueError(f"{path}: is empty")
+        raise ValueError(f"{path}: is empty; give a file with text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

@@ -30,7 +30,7 @@ def make_tokenizer(kind: str, documents: Sequence[str], vocabulary: int) -> Toke
         return Bytes()
     if kind == "bpe":
         return BPE.train(documents, vocabulary)
-    raise ValueError(f"tokenizer {kind!r}; choose {', '.join(TOKENIZERS)}")
+    raise ValueError(f"tokenizer is {kind!r}; choose {', '.join(TOKENIZERS)}")
 
 
 def train_language(
@@ -61,7 +61,7 @@ def train_language(
     """
     settings = settings or Settings()
     if objective not in OBJECTIVES:
-        raise ValueError(f"objective {objective!r}; choose {' or '.join(OBJECTIVES)}")
+        raise ValueError(f"objective is {objective!r}; choose {' or '.join(OBJECTIVES)}")
     check_folder(out, start)
     documents = read_documents(files) if files else documentation_text(characters, settings.seed)
     training, validation = split_documents(documents, seed=settings.seed)
@@ -125,7 +125,10 @@ def load_language(folder: Path) -> tuple[Model, Tokenizer, dict[str, Any]]:
     run = Run(folder)
     config = run.config()
     if config["task"].get("name") != "language":
-        raise ValueError(f"{folder}: a run of task {config['task'].get('name')!r}, not language")
+        raise ValueError(
+            f"{folder}: is a run of task {config['task'].get('name')!r}; "
+            "give a run of task 'language'"
+        )
     return run.model(), load_tokenizer(folder), config
 
 
@@ -171,7 +174,7 @@ def write(
         new_tokens = 200 if limit is None else max(1, min(200, limit - longest))
     if limit is not None and longest + new_tokens > limit:
         raise ValueError(
-            f"the prompt has {longest} tokens and {new_tokens} are to follow; this model reads at "
+            f"the prompt has {longest} tokens and you want {new_tokens} more; this model reads at "
             f"most {limit}: give --max-new-tokens {max(0, limit - longest)} or less, or a shorter "
             "prompt"
         )

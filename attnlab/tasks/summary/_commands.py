@@ -52,7 +52,7 @@ TextColumn = Annotated[str, option("Column of the file that holds the text.", DA
 SummaryColumn = Annotated[str, option("Column of the file that holds the summary.", DATA)]
 GroupColumn = Annotated[
     str | None,
-    option("Column of the file by which rows stay together when they are split.", DATA),
+    option("Column to group by. Rows with the same value stay in the same split.", DATA),
 ]
 
 ModelOptions: Any = options_of(SummaryModel)
@@ -154,7 +154,7 @@ def write(
     ] = None,
     /,
     *,
-    lines: Annotated[bool, flag("Take each line for a text, instead of each file.")] = False,
+    lines: Annotated[bool, flag("Treat each line as a text, instead of each file.")] = False,
     method: Any = MethodOptions(),  # noqa: B008
     explain: Annotated[
         Path | None,

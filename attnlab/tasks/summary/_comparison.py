@@ -64,7 +64,7 @@ class SummaryComparison(Comparison):
     )
     group_column: Annotated[
         str | None,
-        "Column of the file by which rows stay together when they are split.",
+        "Column to group by. Rows with the same value stay in the same split.",
         HelpGroup.DATA,
     ] = DEFAULT_COLUMNS.group
     where: Annotated[
@@ -99,7 +99,7 @@ class SummaryComparison(Comparison):
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
         if any(count < 1 for count in self.features):
-            raise ValueError(f"features {min(self.features)}; give 1 or more")
+            raise ValueError(f"features has {min(self.features)}; give 1 or more")
         variants = {}
         for name in attention:
             # raises an error if the mechanism is not valid
@@ -124,7 +124,8 @@ class SummaryComparison(Comparison):
             if not make_rows(pairs, encoding)[0]:
                 raise ValueError(
                     f"none of the {len(pairs)} {name} texts has a summary of at most "
-                    f"{encoding.longest_summary} tokens; give more pairs or more --summary-tokens"
+                    f"{encoding.longest_summary} tokens; give more pairs or a larger "
+                    "--summary-tokens"
                 )
 
     @cached_property

@@ -45,7 +45,9 @@ def load_pairs_with_bad_rows(
         return LoadedPairs((_load_docstrings if str(data) == "docstrings" else _load_debian)(quiet))
     path = Path(data)
     if not path.exists() and not path.suffix:
-        raise ValueError(f"no data {str(data)!r}; give {', '.join(BUILT_IN)} or a file")
+        raise ValueError(
+            f"data is {str(data)!r}, which does not exist; give {', '.join(BUILT_IN)} or a file"
+        )
     loaded = read_pairs(path, columns)
     if loaded.bad_rows and is_main_process() and not quiet:
         print(loaded.describe_bad_rows(path), file=sys.stderr)

@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 BEAMS = 4  # together with the length penalty, best ROUGE-L on validation texts (docs/summary.md)
 PENALTY = 1.0
 BATCH_ROWS = 128  # summaries that are written at once
-SPAN = 3  # a summary that repeats so many words in a row is looping
+SPAN = 3  # a summary that repeats this many words in a row is looping
 MAX_SAMPLES_FACTOR = 4  # samples per wanted summary, at most, if some are equal
 
 
@@ -35,18 +35,17 @@ class GenerationMethod:
     ] = 1
     beams: Annotated[
         int | None,
-        "Number of beams of the search for the most likely summary; 1 is greedy. Without it, 4, or "
-        "none with a temperature.",
+        "Number of beams of a beam search. 1 is greedy decoding. Without it, 4, or no beam search "
+        "with a temperature.",
         GENERATION,
         COMMON,
     ] = None
     length_penalty: Annotated[
-        float, "Beam search divides a log-probability by the length to this power.", GENERATION
+        float, "Exponent of the length by which beam search divides each score.", GENERATION
     ] = PENALTY
     temperature: Annotated[
         float,
-        "Sampling temperature. 1 follows the model's probabilities; 0 samples nothing and takes "
-        "the most likely.",
+        "Sampling temperature. 1 follows the model's probabilities; 0 disables sampling.",
         GENERATION,
         COMMON,
     ] = 0.0
@@ -61,7 +60,7 @@ class GenerationMethod:
     ] = 3
     max_new_tokens: Annotated[
         int | None,
-        "Largest number of tokens to write. Without it, as many as the model was trained for.",
+        "Largest number of tokens to write. Without it, the length that the model was trained for.",
         GENERATION,
     ] = None
     seed: Annotated[int, "Random seed for sampling.", GENERATION] = 0

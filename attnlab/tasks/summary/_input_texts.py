@@ -37,7 +37,7 @@ def read_texts(files: Sequence[Path], lines: bool) -> list[InputText]:
 def _standard_input() -> str:
     content = sys.stdin.buffer.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise ValueError(f"standard input: more than {MAX_BYTES // 2**20} MB; give files")
+        raise ValueError(f"standard input: has more than {MAX_BYTES // 2**20} MB; give files")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

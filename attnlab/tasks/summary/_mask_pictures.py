@@ -51,7 +51,7 @@ def batch_masks(pairs: Sequence[Pair], encoding: SummaryTextEncoding) -> list[Ba
     """
     if not 1 <= len(pairs) <= MAX_TEXTS:
         raise ValueError(
-            f"{len(pairs)} texts; give 1 to {MAX_TEXTS}, so that the masks stay readable"
+            f"got {len(pairs)} texts; give 1 to {MAX_TEXTS}, so that the masks stay readable"
         )
     rows, too_long = make_rows(pairs, encoding)
     if too_long:

@@ -165,8 +165,8 @@ def _check_header(path: Path, header: list[str], columns: Columns) -> None:
     missing = [name for name in columns.names if name not in header]
     if missing:
         raise ValueError(
-            f"{path}: has no column {missing[0]!r}; there are {', '.join(map(repr, header))}: "
-            "name yours with --text-column and --summary-column"
+            f"{path}: has no column {missing[0]!r}; its columns are "
+            f"{', '.join(map(repr, header))}: name yours with --text-column and --summary-column"
         )
     twice = [name for name in columns.names if header.count(name) > 1]
     if twice:

@@ -83,7 +83,7 @@ class SummaryModel:
     def with_attention(self, spec: str, where: str = "encoder") -> SummaryModel:
         """A copy with this mechanism in the encoder or in all layers."""
         if where not in LAYERS:
-            raise ValueError(f"where {where!r}; choose {' or '.join(LAYERS)}")
+            raise ValueError(f"where is {where!r}; choose {' or '.join(LAYERS)}")
         if where == "encoder":
             return replace(self, attention=spec)
         return replace(self, attention=spec, decoder_attention=spec, cross_attention=spec)

@@ -147,7 +147,7 @@ def evaluate(
     2
     """
     if part not in ("test", "validation"):
-        raise ValueError(f"part {part!r}; choose test or validation")
+        raise ValueError(f"part is {part!r}; choose test or validation")
     model, encoding, config = load_summary(folder)
     task = config["task"]
     if data is None:

@@ -62,7 +62,8 @@ class SummaryTask(TrainingTask):
         self.validation, self.unmeasured = make_rows(validation, encoding)
         if extra_metrics is None and not self.validation:
             raise ValueError(
-                "all validation summaries are too long for the model; give more --summary-tokens"
+                "all validation summaries are too long for the model; give a larger "
+                "--summary-tokens"
             )
         self.extra_metrics = extra_metrics
         self.headline = "loss" if extra_metrics is None else SUMMARY.headline

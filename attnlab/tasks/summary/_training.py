@@ -164,7 +164,7 @@ def train_on(
     )  # fmt: skip
     if not task.rows:
         raise ValueError(
-            f"no summary has at most {model.summary_tokens} tokens; give more --summary-tokens"
+            f"no summary has at most {model.summary_tokens} tokens; give a larger --summary-tokens"
         )
     if is_main_process() and not quiet:
         print(_format_overview(task, network, settings, source), file=sys.stderr)
@@ -221,11 +221,13 @@ def load_summary(folder: str | Path) -> tuple[Seq2Seq, SummaryTextEncoding, dict
     config = run.config()
     task = config["task"]
     if task.get("name") != SummaryTask.name:
-        raise ValueError(f"{folder}: a run of task {task.get('name')!r}, not summary")
+        raise ValueError(
+            f"{folder}: is a run of task {task.get('name')!r}; give a run of task 'summary'"
+        )
     missing = [name for name in ("text_tokens", "summary_tokens") if name not in task]
     if missing:
         raise ValueError(
-            f"{folder}: its config.json has no {missing[0]} of the task; train the run again"
+            f"{folder}: the task in its config.json has no {missing[0]}; train the run again"
         )
     model = run.model()
     if not isinstance(model, Seq2Seq):

@@ -39,7 +39,7 @@ RECIPES = {
 
 def find_recipe(name: str) -> Augmentation:
     if name not in RECIPES:
-        raise ValueError(f"augmentation {name!r}; there are {', '.join(RECIPES)}")
+        raise ValueError(f"augmentation is {name!r}; choose from {', '.join(RECIPES)}")
     return RECIPES[name]
 
 

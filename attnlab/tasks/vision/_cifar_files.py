@@ -135,10 +135,12 @@ def _read_labeled_sheets(sheets: Sequence[Path], labels: Sequence[Path]) -> Imag
         raise ValueError(f"{sheets[0]}: has no file of labels; add one, or remove the sheet")
     if not sheets:
         raise ValueError(
-            f"{labels[0]}: labels without a sheet of images; add the sheet, or remove the labels"
+            f"{labels[0]}: has labels, but no sheet of images; add the sheet, or remove the labels"
         )
     if len(labels) > 1:
-        raise ValueError(f"{labels[1]}: a second file of labels beside {labels[0].name}")
+        raise ValueError(
+            f"{labels[1]}: is a second file of labels beside {labels[0].name}; remove one of them"
+        )
     no_labels = torch.zeros(0, dtype=torch.int64)
     images = [Images(_read_sheet(path), no_labels, str(path)) for path in sheets]
     for sheet in images:
@@ -146,7 +148,10 @@ def _read_labeled_sheets(sheets: Sequence[Path], labels: Sequence[Path]) -> Imag
     pixels, numbers = torch.cat([sheet.pixels for sheet in images]), _read_labels(labels[0])
     if len(numbers) != len(pixels):
         listed = ", ".join(path.name for path in sheets)
-        raise ValueError(f"{labels[0]}: {len(numbers)} labels for {len(pixels)} images ({listed})")
+        raise ValueError(
+            f"{labels[0]}: has {len(numbers)} labels for {len(pixels)} images ({listed}); "
+            "give one label for each image"
+        )
     return Images(pixels, numbers, images[0].file, str(labels[0]))
 
 
@@ -190,7 +195,8 @@ def _read_sheet(path: Path) -> Tensor:
     size = math.isqrt(image.width)
     if size * size != image.width:
         raise ValueError(
-            f"{path}: a row of {image.width} pixels is not a square image, as 1,024 is (32 x 32)"
+            f"{path}: its rows have {image.width} pixels, which make no square image; "
+            "give rows such as 1,024 pixels (32 x 32)"
         )
     pixels = image_to_tensor(image)
     return pixels.view(len(pixels), size, size, -1).permute(0, 3, 1, 2).contiguous()

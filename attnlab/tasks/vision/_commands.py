@@ -65,7 +65,10 @@ def train(
     *,
     model: Annotated[
         str,
-        option("Model: vit (a vision transformer), or a convnet with as many parameters."),
+        option(
+            "Model: vit (a vision transformer), or a convnet with about the same number of "
+            "parameters."
+        ),
     ] = "vit",
     attention: Attention = None,
     sizes: Any = ViTOptions(),  # noqa: B008 (a frozen value)
@@ -103,8 +106,8 @@ def evaluate(
     data: Annotated[
         str | None,
         option(
-            "Other images of the same classes and size to evaluate on: their test set, or all of "
-            "them. Images that the run was trained on are left out."
+            "Other images of the same classes and size to evaluate on. If they have a test set, "
+            "only that is used. Images that the run was trained on are left out."
         ),
     ] = None,
     split: Annotated[str, option("Split to evaluate on: test, validation or train.")] = "test",
@@ -149,7 +152,7 @@ def _check_figures(path: Path, overwrite: bool) -> None:
     if path.name == CONFIG:
         raise ValueError(f"{path}: would replace the settings of a run; choose another name")
     if path.exists() and not overwrite:
-        raise ValueError(f"{path}: is there already; give --overwrite or another name")
+        raise ValueError(f"{path}: already exists; give --overwrite or another name")
 
 
 @app.command
@@ -182,7 +185,7 @@ def classify(
     from attnlab.tasks.vision._classify import classify_test
 
     if top < 1:
-        raise ValueError(f"--top {top}; give 1 or more")
+        raise ValueError(f"--top is {top}; give 1 or more")
     if run.is_file():
         raise ValueError(f"{run}: is a file; give the folder of a run first, then images")
     count = len(images) + len(test or [])

@@ -77,11 +77,14 @@ class VisionComparison(Comparison):
     ] = (0.01, 0.03, 0.1, 0.3, 1.0)
     epochs: Annotated[
         float | None,
-        "Passes over all training images. A fraction of them is trained for as many steps.",
+        "Passes over all training images. Runs on a fraction of them take the same number of "
+        "steps.",
         TRAINING,
         COMMON,
     ] = None
-    convnet: Annotated[bool, "Also train a ConvNet with as many parameters.", MODEL, COMMON] = True
+    convnet: Annotated[
+        bool, "Also train a ConvNet with the same number of parameters.", MODEL, COMMON
+    ] = True
     vision: VisionSettings = field(default_factory=VisionSettings)
     sizes: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -122,7 +125,8 @@ class VisionComparison(Comparison):
         ):  # false for NaN too
             listed = " ".join(f"{fraction:g}" for fraction in fractions)
             raise ValueError(
-                f"--fractions {listed}; give fractions of the training images, above 0, at most 1"
+                f"--fractions are {listed}; give fractions of the training images, above 0, at "
+                "most 1"
             )
         return fractions
 
@@ -171,8 +175,8 @@ class VisionComparison(Comparison):
             )
             count = len(self._data[1].train)
             raise ValueError(
-                f"--fractions {listed}: some have the same number of images; of {count:,} images "
-                f"these differ: {distinct}"
+                f"--fractions {listed}: some select the same number of the {count:,} images; "
+                f"give only {distinct}"
             )
 
     def notes(self, trials: Sequence[ComparisonTrial]) -> list[str]:

@@ -83,7 +83,7 @@ def escape_unprintable(text: str) -> str:
     return "".join(f"\\x{ord(c):02x}" if category(c) == "Cc" else c for c in decoded)
 
 
-def no_test_note(source: str | Path, reason: str = "is not there") -> str:
+def no_test_note(source: str | Path, reason: str = "does not exist") -> str:
     """A note that the source has no test set, so that a part of the training images is used."""
     return f"{source}: {reason}; a fifth of the training images becomes the test set"
 
@@ -114,14 +114,15 @@ def check_dataset(dataset: Dataset) -> Dataset:
             )
         if shape[2] != shape[3]:
             raise ValueError(
-                f"{part.file}: images of {shape[3]} x {shape[2]} pixels; give square images"
+                f"{part.file}: images have {shape[3]} x {shape[2]} pixels; give square images"
             )
         if len(part) != len(part.pixels):
             raise ValueError(
-                f"{part.labels_file}: {len(part)} labels for {len(part.pixels)} {name} images"
+                f"{part.labels_file}: has {len(part)} labels for {len(part.pixels)} {name} images; "
+                "give one label for each image"
             )
         if not part.pixels.numel():
-            raise ValueError(f"{part.file}: there are no {name} images")
+            raise ValueError(f"{part.file}: has no {name} images; give at least one")
         check_size(part, dataset.train)
     if not dataset.classes:
         return _check_class_count(_number_classes(dataset))
@@ -144,7 +145,7 @@ def _check_class_count(dataset: Dataset) -> Dataset:
     if len(present) < 2:
         only = dataset.classes[int(present[0])]
         raise ValueError(
-            f"{train.labels_file}: all images are of one class ({only}); give two or more"
+            f"{train.labels_file}: all images have one class ({only}); give two or more classes"
         )
     return dataset
 
@@ -153,7 +154,7 @@ def check_labels(labels: Tensor, classes: Sequence[str], source: str) -> None:
     wrong = labels[(labels < 0) | (labels >= len(classes))]
     if len(wrong):
         raise ValueError(
-            f"{source}: label {int(wrong[0])}; there are {len(classes)} classes, from 0 to "
+            f"{source}: has label {int(wrong[0])}; there are {len(classes)} classes, from 0 to "
             f"{len(classes) - 1}"
         )
 
@@ -207,7 +208,7 @@ def _split_off(images: Images, fraction: float, limit: int, seed: int) -> tuple[
 def take_fraction(images: Images, fraction: float, seed: int) -> Images:
     """This fraction of each class, at least one image. A larger fraction contains a smaller one."""
     if not 0 < fraction <= 1:
-        raise ValueError(f"fraction {fraction}; give a number above 0, at most 1")
+        raise ValueError(f"fraction is {fraction}; give a number above 0, at most 1")
     if fraction == 1:
         return images
     return images.select(_sample_each_class(images.labels, fraction, seed, 1))

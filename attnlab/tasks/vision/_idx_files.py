@@ -37,7 +37,9 @@ def read_idx(path: Path) -> Tensor:
         with open_file(path, "rb") as file:
             start = file.read(4)
             if len(start) < 4 or start[:2] != b"\0\0" or not 1 <= start[3] <= 4:
-                raise ValueError(f"{path}: not an idx file (it begins with {start.hex() or '-'})")
+                raise ValueError(
+                    f"{path}: is not an idx file (it begins with {start.hex() or '-'})"
+                )
             if start[2] != BYTE_TYPE:
                 raise ValueError(
                     f"{path}: has numbers of type 0x{start[2]:02x}; only bytes (0x08) can be read"
@@ -68,14 +70,16 @@ def read_idx_folder(folder: Path) -> Dataset:
     sets = _find_sets(folder)
     if len(sets) > 1:
         listed = ", ".join(f"{name}train-images" for name in sorted(sets))
-        raise ValueError(f"{folder}: idx files of several sets ({listed}); give a folder with one")
+        raise ValueError(
+            f"{folder}: has idx files of several sets ({listed}); give a folder with one set"
+        )
     name, files = next(iter(sets.items()), ("", {}))
     train = _read_pair(files, "train", name)
     if train is None:
         raise ValueError(f"{folder}: has no {name}train-images-idx3-ubyte, plain or .gz")
     tests = [test for test in (_read_pair(files, part, name) for part in TESTS) if test]
     if len(tests) > 1:
-        raise ValueError(f"{tests[1].file}: a second test set beside {tests[0].file}; give one")
+        raise ValueError(f"{tests[1].file}: is a second test set beside {tests[0].file}; give one")
     fashion = "fashion" in folder.resolve().name.lower()
     classes = read_folder_classes(folder) or (FASHION_CLASSES if fashion else [])
     notes = [] if tests else [no_test_note(folder / f"{name}{TESTS[bool(name)]}-images-idx3-ubyte")]
@@ -101,11 +105,13 @@ def _read_pair(files: Files, part: str, name: str) -> Images | None:
         raise ValueError(f"{labels}: has no {name}{part}-{KINDS[0]}-ubyte beside it, plain or .gz")
     pixels, numbers = read_idx(images), read_idx(labels)
     if pixels.dim() != 3:
-        raise ValueError(f"{images}: {pixels.dim()} axes; images have 3")
+        raise ValueError(f"{images}: has {pixels.dim()} axes; images need 3")
     if numbers.dim() != 1:
-        raise ValueError(f"{labels}: {numbers.dim()} axes; labels have 1")
+        raise ValueError(f"{labels}: has {numbers.dim()} axes; labels need 1")
     if len(pixels) != len(numbers):
-        raise ValueError(f"{labels}: {len(numbers)} labels for {len(pixels)} images")
+        raise ValueError(
+            f"{labels}: has {len(numbers)} labels for {len(pixels)} images; give one for each"
+        )
     return Images(pixels[:, None], numbers.long(), str(images), str(labels))
 
 

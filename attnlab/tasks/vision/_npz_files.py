@@ -85,7 +85,7 @@ def _read_part(
         if (images in arrays) != (labels in arrays):
             missing = labels if images in arrays else images
             raise ValueError(
-                f"{path}: has {images if images in arrays else labels}, but no {missing}"
+                f"{path}: has {images if images in arrays else labels}, but no {missing}; give both"
             )
         if images in arrays:
             files = f"{path}: {images}", f"{path}: {labels}"
@@ -120,10 +120,12 @@ def _to_labels(array: Array, count: int, source: str) -> Tensor:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or array.dtype.kind not in "ui":
-        raise ValueError(f"{source}: {array.dtype} of shape {array.shape}; give one whole number "
-                         "for each image")  # fmt: skip
+        raise ValueError(
+            f"{source}: is {array.dtype} of shape {array.shape}; "
+            "give one whole number for each image"
+        )
     if len(array) != count:
-        raise ValueError(f"{source}: {len(array)} labels for {count} images")
+        raise ValueError(f"{source}: has {len(array)} labels for {count} images; give one for each")
     if len(array) and (int(array.min()) < 0 or int(array.max()) >= 2**31):
         wrong = int(array.min()) if int(array.min()) < 0 else int(array.max())
         raise ValueError(

@@ -85,9 +85,9 @@ def _open_image_folder(path: Path, size: int | None) -> Dataset:
             raise ValueError(
                 f"{path}: has images without classes; put the images of each class into a folder"
             )
-        raise ValueError(f"{path}: no images that attnlab can read; give {SUPPORTED}")
+        raise ValueError(f"{path}: has no images that attnlab can read; give {SUPPORTED}")
     if size is not None and not 4 <= size <= 1024:
-        raise ValueError(f"--image-size {size}; give from 4 to 1,024 pixels")
+        raise ValueError(f"--image-size is {size}; give from 4 to 1,024 pixels")
     return read_folders(path, size)
 
 

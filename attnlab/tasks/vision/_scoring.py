@@ -71,7 +71,7 @@ def prepare_scoring(
 ) -> ScoringInput:
     """The input of `score_images`. It raises all errors about the run and the data."""
     if part not in PARTS:
-        raise ValueError(f"part {part!r}; there are {', '.join(PARTS)}")
+        raise ValueError(f"part is {part!r}; choose from {', '.join(PARTS)}")
     model, config = load_vision(run)
     if not Run(run).finished:  # score a run once, when it is finished
         raise ValueError(
@@ -123,7 +123,7 @@ def other_images(dataset: Dataset, part: str) -> tuple[str, Images]:
     if part != "test":
         raise ValueError(
             f"{dataset.source}: the run was not trained on it, so it has no {part} images; "
-            "leave --split out"
+            "leave out --split"
         )
     if dataset.test is not None:
         return "test", dataset.test
@@ -139,7 +139,8 @@ def find_unseen(run: str | Path, images: Images, source: str) -> tuple[Tensor, i
     numbers = (~seen).nonzero()[:, 0]
     if not len(numbers):
         raise ValueError(
-            f"{source}: the run was trained or validated on all {len(images):,} images; give others"
+            f"{source}: the run was trained or validated on all {len(images):,} images; give "
+            "other images"
         )
     return numbers, int(seen.sum())
 

@@ -46,7 +46,7 @@ class VisionTask(TrainingTask):
         about: dict[str, Any] | None = None,
     ) -> None:
         if not 0 <= smoothing < 1:
-            raise ValueError(f"label smoothing {smoothing}; give a fraction from 0 to below 1")
+            raise ValueError(f"label smoothing is {smoothing}; give a fraction from 0 to below 1")
         self.train, self.validation = train, validation
         self.augmentation, self.smoothing, self.seed = augmentation, smoothing, seed
         self.about = about or {}

@@ -152,7 +152,7 @@ def prepare_training(
     """The task, the model and the settings of a training. It raises all errors before the first
     step."""
     if model not in MODELS:
-        raise ValueError(f"model {model!r}; there are {', '.join(MODELS)}")
+        raise ValueError(f"model is {model!r}; choose from {', '.join(MODELS)}")
     seed = int(training.get("seed", 0))
     images = take_fraction(parts.train, vision.fraction, seed)
     settings = resolve_settings(model, len(images), epochs, training)
@@ -346,7 +346,10 @@ def load_vision(folder: str | Path) -> tuple[Model, dict[str, Any]]:
     run = Run(folder)
     config = run.config()
     if config["task"].get("name") != VisionTask.name:
-        raise ValueError(f"{folder}: a run of task {config['task'].get('name')!r}, not vision")
+        raise ValueError(
+            f"{folder}: is a run of task {config['task'].get('name')!r}; "
+            "give a run of task 'vision'"
+        )
     for part, names in NEEDED.items():
         for name, kind in names.items():
             if not isinstance(config[part].get(name), kind):
@@ -382,9 +385,9 @@ def open_matching_data(config: dict[str, Any], source: str | Path) -> Dataset:
     shape = (len(dataset.classes), dataset.train.size, dataset.train.channels)
     if shape != (len(task["classes"]), size, task["channels"]):
         raise ValueError(
-            f"{source}: {len(dataset.classes)} classes of {dataset.train.size} pixels with "
-            f"{dataset.train.channels} channels; the run has {len(task['classes'])}, {size} and "
-            f"{task['channels']}"
+            f"{source}: has {len(dataset.classes)} classes, {dataset.train.size} pixels and "
+            f"{dataset.train.channels} channels; the run has {len(task['classes'])} classes, "
+            f"{size} pixels and {task['channels']} channels"
         )
     for number, (name, expected) in enumerate(
         zip(dataset.classes, task["classes"], strict=True), 1

@@ -214,7 +214,7 @@ def test_examples_of_other_tokens() -> None:
         ("--count 0", ["count is 0", "1 or more"]),
         ("--finetuning --objective span", ["leave it out"]),
         ("--finetuning --corpus wiki.txt", ["--pairs"]),
-        ("--corpus missing.txt", ["missing.txt", "no such file"]),
+        ("--corpus missing.txt", ["missing.txt", "does not exist"]),
         ("--preset corse", ["'corse'", "course"]),
         ("--objective spam", ["'spam'", "span"]),
     ],

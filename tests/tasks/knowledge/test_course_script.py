@@ -152,7 +152,7 @@ def test_evaluate(
         ),
         (
             "pretrain vanilla wiki.txt --writing_params_path {run} --epochs 1",
-            "holds a run already; give --resume to continue it",
+            "already holds a run; give --resume to continue it",
         ),
     ],
 )
@@ -250,7 +250,7 @@ def test_scratch_takes_75_epochs(
         ),
         ("pretrain vanila wiki.txt --writing_params_path x", ["vanila"]),
         ("pretrain linformer wiki.txt --writing_params_path x", ["no causal form"]),
-        ("pretrain vanilla missing.txt --writing_params_path x", ["missing.txt", "no such file"]),
+        ("pretrain vanilla missing.txt --writing_params_path x", ["missing.txt", "does not exist"]),
         ("pretrain vanilla wiki.txt --writing_params_path x --epochs few", ["--epochs", "few"]),
         ("pretrain vanilla wiki.txt --writing_params_path x --epochs -1", ["epochs is -1"]),
     ],

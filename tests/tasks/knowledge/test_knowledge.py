@@ -83,7 +83,7 @@ def test_evaluate(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = everything(here)
     code, out, err = run(f"{command} --predictions said/dev.txt", capsys)
     assert (code, out) == (2, "")
-    assert err == "attnlab: said/dev.txt: exists already; give --overwrite or another name\n"
+    assert err == "attnlab: said/dev.txt: already exists; give --overwrite or another name\n"
     assert everything(here) == before
     assert run(f"{command} --predictions said/dev.txt --overwrite", capsys)[0] == 0
     assert everything(here) == before
@@ -194,7 +194,7 @@ def test_audit_replaces_files_only_with_overwrite(
     )
     code, out, err = run(command, capsys)
     assert (code, out) == (2, "")
-    assert err == "attnlab: own/page.html: is there already; give --overwrite or another name\n"
+    assert err == "attnlab: own/page.html: already exists; give --overwrite or another name\n"
     assert page.read_text() == "mine"
     assert not (here / "own" / "audit.json").exists()
     code, _, err = run(f"{command} --overwrite", capsys)

@@ -54,7 +54,7 @@ def test_learn_resumes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(f"{LEARN} --out learned", capsys)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert "holds a run already" in err
+    assert "already holds a run" in err
     assert everything(here) == before
     # killed when the reader was done, before the rest began
     for path in (here / "learned").iterdir():
@@ -63,10 +63,10 @@ def test_learn_resumes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reader = everything(here / "learned" / "readers")
     code, _, err = run(f"{LEARN} --out learned", capsys)
     assert code == 2
-    assert "holds a run already" in err
+    assert "already holds a run" in err
     code, _, err = run(f"{LEARN} --out learned --resume --overwrite", capsys)
     assert code == 2
-    assert err == "attnlab: --resume and --overwrite; give one of them\n"
+    assert err == "attnlab: --resume and --overwrite exclude each other; give one of them\n"
     for usual, other in (
         ("--width 16", "--width 32"),
         ("bpe:300", "bpe:270"),

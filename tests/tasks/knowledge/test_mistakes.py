@@ -29,14 +29,14 @@ BOTH = f"--corpus world/corpus.txt {TRAIN}"
 ALL = f"{BOTH} --evaluation-pairs world/dev.tsv"
 MISTAKES: list[tuple[str, list[str]]] = [
     # the corpus
-    ("pretrain --corpus nowhere.txt", ["nowhere.txt: there is no such file"]),
+    ("pretrain --corpus nowhere.txt", ["nowhere.txt: does not exist"]),
     ("pretrain --corpus world", ["world: is not a file"]),
     ("pretrain --corpus empty.txt", ["empty.txt: has no documents"]),
     ("pretrain --corpus latin.txt", ["latin.txt: line 1 is not UTF-8"]),
     ("pretrain --corpus huge.txt", ["huge.txt: line 1 has 20,001 characters"]),
     ("pretrain --corpus lower.txt --steps 3", ["no training row fits"]),
     # the pairs
-    ("finetune pretrained --pairs nowhere.tsv", ["nowhere.tsv: there is no such file"]),
+    ("finetune pretrained --pairs nowhere.tsv", ["nowhere.tsv: does not exist"]),
     ("finetune pretrained --pairs notab.tsv", ["notab.tsv: line 2 has no tab"]),
     ("finetune pretrained --pairs three.tsv", ["three.tsv: line 1 has more than one tab"]),
     ("finetune pretrained --pairs asked.tsv", ["asked.tsv: has questions without answers"]),
@@ -45,7 +45,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ("finetune pretrained", ["was pretrained on world/corpus.txt", "--pairs"]),
     ("finetune scratch --corpus world/corpus.txt", ["--corpus needs --pairs"]),
     (f"finetune scratch --mixed {TRAIN}", ["--mixed", "--corpus"]),
-    (f"finetune pretrained {TRAIN} --held-out 1.5", ["held-out fraction 1.5"]),
+    (f"finetune pretrained {TRAIN} --held-out 1.5", ["held-out fraction is 1.5"]),
     ("finetune pretrained --pairs single.tsv --held-out 0.999", ["leaves no pair for training"]),
     # options
     ("pretrain --preset tiny", ["no preset 'tiny'", "course, small"]),
@@ -54,9 +54,9 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ("pretrain --attention favr", ["did you mean 'favor'"]),
     ("pretrain --attention linformer", ["no causal form"]),
     ("pretrain --attention softmax favor", ["lists 2 layers"]),
-    ("pretrain --tokenizer words", ["tokenizer 'words'", "characters, bytes or bpe:SIZE"]),
+    ("pretrain --tokenizer words", ["tokenizer is 'words'", "characters, bytes or bpe:SIZE"]),
     ("pretrain --tokenizer bpe:3", ["vocabulary is 3"]),
-    ("pretrain --tokenizer bpe:99999999999999999999", ["tokenizer 'bpe:9999"]),
+    ("pretrain --tokenizer bpe:99999999999999999999", ["tokenizer is 'bpe:9999"]),
     (
         "pretrain --epochs 3 --steps 3",
         ["epochs, steps and minutes exclude each other; give one of them"],
@@ -78,17 +78,26 @@ MISTAKES: list[tuple[str, list[str]]] = [
     (f"finetune pretrained {TRAIN} --width 32", ["pretrained: has its own model"]),
     (f"finetune pretrained {TRAIN} --attention favor", ["pretrained: has its own model"]),
     # folders
-    ("pretrain --corpus world/corpus.txt --out pretrained", ["pretrained: holds a run already"]),
+    ("pretrain --corpus world/corpus.txt --out pretrained", ["pretrained: already holds a run"]),
     ("pretrain --out text.txt", ["text.txt: is a file"]),
     ("pretrain --out nothing --resume", ["nothing", "config.json is missing"]),
     ("pretrain --out pretrained --resume --overwrite", ["--resume and --overwrite"]),
-    (f"finetune pretrained {TRAIN} --out finetuned", ["finetuned: holds a run already"]),
+    (f"finetune pretrained {TRAIN} --out finetuned", ["finetuned: already holds a run"]),
     (f"finetune nothing {TRAIN}", ["nothing: not a run folder"]),
-    (f"finetune language {TRAIN}", ["language: a run of task 'language', not knowledge"]),
-    ("evaluate language --pairs world/dev.tsv", ["a run of task 'language', not knowledge"]),
-    ("ask language Who?", ["a run of task 'language', not knowledge"]),
-    ("audit language --pairs world/dev.tsv", ["a run of task 'language', not knowledge"]),
-    ("world --out world", ["exists already"]),
+    (
+        f"finetune language {TRAIN}",
+        ["language: is a run of task 'language'; give a run of task 'knowledge'"],
+    ),
+    (
+        "evaluate language --pairs world/dev.tsv",
+        ["a run of task 'language'; give a run of task 'knowledge'"],
+    ),
+    ("ask language Who?", ["a run of task 'language'; give a run of task 'knowledge'"]),
+    (
+        "audit language --pairs world/dev.tsv",
+        ["a run of task 'language'; give a run of task 'knowledge'"],
+    ),
+    ("world --out world", ["already exists"]),
     # asking
     ("evaluate nothing --pairs world/dev.tsv", ["nothing: not a run folder"]),
     ("evaluate finetuned", ["finetuned: was trained on your own files", "--pairs"]),
@@ -117,7 +126,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
         "learn --corpus world/corpus.txt --pairs nobody.tsv",
         ["no question contains the title of a document"],
     ),
-    ("learn --corpus nowhere.txt --pairs world/train.tsv", ["nowhere.txt: there is no such file"]),
+    ("learn --corpus nowhere.txt --pairs world/train.tsv", ["nowhere.txt: does not exist"]),
     ("learn --corpus world/corpus.txt --pairs three.tsv", ["three.tsv: line 1"]),
     (f"learn {BOTH} --readers 0", ["readers is 0"]),
     (f"learn {BOTH} --attention favr", ["did you mean 'favor'"]),

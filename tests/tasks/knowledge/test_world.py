@@ -127,7 +127,7 @@ def test_made_up_names_differ_in_more_than_the_middle_name() -> None:
 
 @pytest.mark.parametrize("count", [-1, NAMES, NAMES + 1])
 def test_made_up_names_can_run_out(count: int) -> None:
-    with pytest.raises(ValueError, match=rf"count is {count}; give 0 to 230400 less the 1 names"):
+    with pytest.raises(ValueError, match=rf"count is {count}; give 0 to 230399, the unused names"):
         made_up_names(count, 0, {"Ada Byron"})
     assert made_up_names(0, 0, {"Ada Byron"}) == []
 
@@ -151,11 +151,11 @@ def test_made_up_names_can_run_out(count: int) -> None:
         ({"distractors": 9}, "distractors is 9; give 0 to 8"),
         ({"cities": 1}, "cities is 1; give 2 to 108"),
         ({"cities": 109}, "cities is 109; give 2 to 108"),
-        ({"attributes": ()}, f"attributes is empty; there are {', '.join(ATTRIBUTES)}"),
-        ({"attributes": ("age",)}, f"attribute 'age'; there are {', '.join(ATTRIBUTES)}"),
+        ({"attributes": ()}, f"attributes is empty; choose from {', '.join(ATTRIBUTES)}"),
+        ({"attributes": ("age",)}, f"no attribute 'age'; choose from {', '.join(ATTRIBUTES)}"),
         (
             {"attributes": ("employer", "employer")},
-            "attributes employer, employer; give each once",
+            "attributes are employer, employer; give each only once",
         ),
     ],
 )
@@ -183,7 +183,7 @@ def test_write(tmp_path: Path) -> None:
 def test_write_refuses_to_replace(present: str, tmp_path: Path) -> None:
     made = make_world(WorldConfig(people=3))
     (tmp_path / present).write_text("mine")
-    with pytest.raises(ValueError, match=r"exists already; choose another folder") as caught:
+    with pytest.raises(ValueError, match=r"already exists; choose another folder") as caught:
         made.write(tmp_path)
     assert str(caught.value).startswith(f"{tmp_path / present}: ")
     assert [path.name for path in tmp_path.iterdir()] == [present]  # nothing else was written
@@ -196,6 +196,6 @@ def test_write_refuses_to_replace(present: str, tmp_path: Path) -> None:
 def test_write_refuses_a_file_as_folder(tmp_path: Path) -> None:
     path = tmp_path / "world"
     path.write_text("mine")
-    with pytest.raises(ValueError, match="is a file; name a folder"):
+    with pytest.raises(ValueError, match="is a file; give a folder"):
         make_world(WorldConfig(people=3)).write(path, overwrite=True)
     assert path.read_text() == "mine"

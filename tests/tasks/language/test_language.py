@@ -91,7 +91,7 @@ def test_resume_on_the_command_line(text: Path, capsys: pytest.CaptureFixture[st
     assert run(f"{base.replace('--steps 30', '--steps 20')} --out half", capsys)[0] == 0
     code, _, err = run(f"{base} --out half", capsys)
     assert code == 2
-    assert "holds a run already" in err
+    assert "already holds a run" in err
     # the schedule knows how many steps there are: a run of 20 is another run, so a plain constant
     flat = f"{base} --schedule constant --overwrite"
     assert run(f"{flat} --out whole", capsys)[0] == 0
@@ -161,7 +161,7 @@ def test_resuming_with_another_text_or_fewer_steps(
     fewer = base.replace("--steps 30", "--steps 9")
     code, _, err = run(f"language train {text} {fewer} --resume", capsys)
     assert code == 2
-    assert "has done 30 steps; give --steps 30 or more" in err
+    assert "has already done 30 steps; give --steps 30 or more" in err
     assert Run("run").config()["training"]["steps"] == 30
     more = base.replace("--steps 30", "--steps 33")
     assert run(f"language train {text} {more} --resume", capsys)[0] == 0

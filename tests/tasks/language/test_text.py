@@ -180,7 +180,7 @@ def test_errors_in_files_are_one_line(
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    assert_refused(tmp_path / "missing.txt", "no such file")
+    assert_refused(tmp_path / "missing.txt", "does not exist")
     assert_refused(tmp_path, "is a folder")
     (tmp_path / "loop.txt").symlink_to("loop.txt")
     assert_refused(tmp_path / "loop.txt", "cannot be read")

@@ -148,12 +148,12 @@ def test_input_that_is_not_text(
     ("command", "words"),
     [
         ("evaluate none", ["none: not a run folder"]),
-        ("write {run} none.txt", ["none.txt", "no such file"]),
+        ("write {run} none.txt", ["none.txt", "does not exist"]),
         ("evaluate {run} --data {rows} --text-column body", ["no 'body'"]),
         ("evaluate {run} --split train", ["test or validation"]),
         ("evaluate {run} --predictions nowhere/p.txt", ["no folder nowhere"]),
         ("evaluate {run} --predictions .", ["is a folder"]),
-        ("evaluate {run} --predictions {rows}", ["is there already", "--overwrite"]),
+        ("evaluate {run} --predictions {rows}", ["already exists", "--overwrite"]),
         ("evaluate {run} --count 5", ["--count"]),
         ("train --data nothing", ["docstrings, debian"]),
         ("train --data {rows} --steps 1 --minutes 1 --out x", ["give one of them"]),
@@ -195,7 +195,7 @@ def test_errors_are_one_line(
 def test_a_run_of_another_task_is_refused(tmp_path: Path) -> None:
     config = {"task": {"name": "language"}, "model": {}, "training": {}}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="'language', not summary"):
+    with pytest.raises(ValueError, match="'language'; give a run of task 'summary'"):
         recipe.load_summary(tmp_path)
 
 

@@ -138,7 +138,7 @@ def test_one_column_for_both_is_refused(tmp_path: Path) -> None:
 def test_unknown_sources_are_named() -> None:
     with pytest.raises(ValueError, match="docstrings, debian"):
         load_pairs("docstring")
-    with pytest.raises(ValueError, match="no such file"):
+    with pytest.raises(ValueError, match="does not exist"):
         load_pairs("none.jsonl")
 
 

@@ -189,7 +189,7 @@ def test_a_run_resumes(tmp_path: Path) -> None:
                      start=StartMode.RESUME, **settings)  # fmt: skip
     with pytest.raises(ValueError, match="another version"):
         evaluate(tmp_path / "b", quiet=True)
-    with pytest.raises(ValueError, match="holds a run already"):
+    with pytest.raises(ValueError, match="already holds a run"):
         recipe.train(changed, out=tmp_path / "b", **settings)
 
 

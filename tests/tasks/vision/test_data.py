@@ -120,7 +120,7 @@ def test_broken_images_are_skipped_and_listed(tmp_path: Path) -> None:
     assert len(dataset.train) == 24
     assert dataset.train.size == 8
     assert len(dataset.skipped) == 2
-    assert all("no image that can be read" in each for each in dataset.skipped)
+    assert all("cannot be read as an image" in each for each in dataset.skipped)
     assert {"broken.png", "cut.png"} == {Path(s.split(":")[0]).name for s in dataset.skipped}
 
 
@@ -215,13 +215,13 @@ def test_cifar_errors(tmp_path: Path) -> None:
 def test_sheet_errors(tmp_path: Path) -> None:
     folder = write_sheets(tmp_path / "s")
     (folder / "train_lables.json").write_text("[0, 1]")
-    with pytest.raises(ValueError, match=r"train_lables.json: 2 labels for 40 images"):
+    with pytest.raises(ValueError, match=r"train_lables.json: has 2 labels for 40 images"):
         open_data(folder)
     (folder / "train_lables.json").write_text("{}")
     with pytest.raises(ValueError, match=r"train_lables.json: is not a list"):
         open_data(folder)
     (folder / "data_batch_1.png").write_bytes(encode_png(pixels(1, 3, 30)[0]))
-    with pytest.raises(ValueError, match=r"data_batch_1.png: a row of 30 pixels"):
+    with pytest.raises(ValueError, match=r"data_batch_1.png: its rows have 30 pixels"):
         open_data(folder)
     (folder / "data_batch_1.png").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"data_batch_1.png: no image"):
@@ -250,7 +250,7 @@ def test_sheet_errors(tmp_path: Path) -> None:
         ({"classes": np.array([b"a", b"b"])}, "two or more names"),
         ({"classes": np.array([], "U3")}, "two or more names"),
         ({"x_train": np.zeros((0, 6, 6), np.uint8), "y_train": np.zeros(0, int)}, "x_train: there"),
-        ({"x_train": np.zeros((40, 0, 0), np.uint8)}, "x_train: there are no train images"),
+        ({"x_train": np.zeros((40, 0, 0), np.uint8)}, "x_train: has no train images"),
         ({"x_test": np.zeros((0, 6, 6), np.uint8), "y_test": np.zeros(0, int)}, "no test images"),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_test_set_next_to_the_classes(tmp_path: Path) -> None:
     assert dataset.notes == []
     (folder / "test").rename(tmp_path / "test")
     (note,) = open_data(folder, 8).notes
-    assert note.startswith(f"{folder / 'test'}: is not there")
+    assert note.startswith(f"{folder / 'test'}: does not exist")
     (tmp_path / "test").rename(folder / "test")
     (folder / "test" / "dark").rename(folder / "test" / "green")
     refused(folder, f"test/green: {folder} has no class of this name; rename the folder")
@@ -68,7 +68,7 @@ def test_a_part_without_class_folders(name: str, tmp_path: Path) -> None:
         f"{folder / name}: has no folder of images for each class; it was not read",
         f"{folder}: no test set was read; {fifth}"
         if name == "Test"
-        else f"{folder / 'test'}: is not there; {fifth}",
+        else f"{folder / 'test'}: does not exist; {fifth}",
     ]
 
 
@@ -177,8 +177,8 @@ def test_file_names_that_are_not_text(tmp_path: Path) -> None:
         sizes={"layers": 1, "width": 16, "heads": 2}, quiet=True,
     )  # fmt: skip
     lines = (out / SKIPPED).read_text(encoding="utf-8").splitlines()
-    starts = [f"{folder}/dark/{name}: no image that" for name in (r"a\x0ab.png", "ü.png")]
-    starts.append(rf"{folder}/dark/\xe8.png: no image that")
+    starts = [f"{folder}/dark/{name}: cannot be read" for name in (r"a\x0ab.png", "ü.png")]
+    starts.append(rf"{folder}/dark/\xe8.png: cannot be read")
     assert [line.startswith(start) for line, start in zip(lines, starts, strict=True)] == [True] * 3
     dataset = open_data(folder, 8)
     assert dataset.classes == [r"caf\xe9", "dark"]

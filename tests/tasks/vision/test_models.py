@@ -289,7 +289,7 @@ def test_digits_and_letters_are_not_mirrored(classes: list[str], mirrored: bool)
         for flip in (True, False):  # asked for, it is so of any recipe and any set
             result = choose_augmentation(VisionSettings(augmentation=name, flip=flip), dataset)
             assert result == replace(RECIPES[name], flip=flip)
-    with pytest.raises(ValueError, match="there are none, mirror, light, strong"):
+    with pytest.raises(ValueError, match="choose from none, mirror, light, strong"):
         find_recipe("heavy")
 
 

@@ -62,7 +62,7 @@ def test_a_sheet_without_labels_or_labels_without_a_sheet(tmp_path: Path) -> Non
     refused(folder, folder / "test_batch.png", "has no file of labels")
     (folder / "test_lables.json").write_text(saved)
     (folder / "test_batch.png").unlink()
-    refused(folder, folder / "test_lables.json", "labels without a sheet")
+    refused(folder, folder / "test_lables.json", "has labels, but no sheet")
 
 
 def test_sheets_of_different_kinds(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_sheet_labels_name_their_file(tmp_path: Path) -> None:
     refused(folder, folder / "test_lables.json", "label 10; there are 2 classes, from 0 to 1")
     (folder / "train_lables.json").write_text(json.dumps([0] * 40))
     (folder / "test_lables.json").write_text(json.dumps([0] * 10))
-    refused(folder, folder / "train_lables.json", r"all images are of one class \(dark\)")
+    refused(folder, folder / "train_lables.json", r"all images have one class \(dark\)")
 
 
 def test_only_cifar_gets_its_class_names(tmp_path: Path) -> None:
@@ -133,11 +133,11 @@ def test_idx_errors_name_the_file(tmp_path: Path) -> None:
     refused(folder, images, "images of 6 x 5 pixels")
     write_idx(images, pixels(40, 1, 6)[:0, 0])
     write_idx(numbers, torch.zeros(0))
-    refused(folder, images, "there are no train images")
+    refused(folder, images, "has no train images")
     write_idx(images, pixels(40, 1, 6)[:, 0])
     write_idx(numbers, torch.zeros(40))
     write_idx(test_numbers, torch.zeros(10))
-    refused(folder, numbers, "all images are of one class")
+    refused(folder, numbers, "all images have one class")
     for content, message in (("", "names no class"), ("a\n", "names one class"), ("a\na", "twice")):
         (folder / "classes.txt").write_text(content)
         refused(folder, folder / "classes.txt", message)
@@ -172,7 +172,7 @@ def test_files_may_begin_with_the_name_of_the_set(tmp_path: Path) -> None:
     for path in folder.glob("*test*"):
         path.unlink()
     wanted = folder / "emnist-letters-test-images-idx3-ubyte"
-    assert open_data(folder).notes[0].startswith(f"{wanted}: is not there; a fifth")
+    assert open_data(folder).notes[0].startswith(f"{wanted}: does not exist; a fifth")
     gone = folder / "emnist-letters-train-labels-idx1-ubyte.gz"
     gone.unlink()
     images = folder / "emnist-letters-train-images-idx3-ubyte.gz"
@@ -203,7 +203,7 @@ def test_a_note_about_a_missing_test_set(tmp_path: Path) -> None:
         (folder / name).unlink()
         dataset = open_data(folder)
         (note,) = dataset.notes
-        assert note.startswith(f"{folder / name}: is not there; a fifth")
+        assert note.startswith(f"{folder / name}: does not exist; a fifth")
         assert dataset.test is None
     folder = write_idx_folder(tmp_path / "idx")
     for path in folder.glob("t10k*"):
@@ -212,7 +212,7 @@ def test_a_note_about_a_missing_test_set(tmp_path: Path) -> None:
     folder = write_sheets(tmp_path / "sheets")
     for path in folder.glob("test*"):
         path.unlink()
-    expected_note = "is not there; a fifth of the training images becomes the test set"
+    expected_note = "does not exist; a fifth of the training images becomes the test set"
     assert open_data(folder).notes == [f"{folder}/test*.png: {expected_note}"]
     write_folders(tmp_path / "folders" / "train")
     assert open_data(tmp_path / "folders", 8).notes == [
@@ -261,7 +261,7 @@ def test_cifar_100(tmp_path: Path) -> None:
     (tmp_path / "test.bin").unlink()
     alone = open_data(tmp_path)
     assert alone.test is None
-    assert alone.notes[0].startswith(f"{tmp_path / 'test.bin'}: is not there; a fifth")
+    assert alone.notes[0].startswith(f"{tmp_path / 'test.bin'}: does not exist; a fifth")
 
 
 def test_a_file_called_train_next_to_folders_of_images(tmp_path: Path) -> None:

@@ -94,9 +94,9 @@ def test_evaluate_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report["confusion"] == [[5, 0], [0, 5]]
     code, _, error = run(f"vision evaluate {runs / 'vit'}", capsys)
     assert code == 2
-    assert "is there already" in error
+    assert "already exists" in error
     code, _, error = run(f"vision evaluate {runs / 'vit'} --split all", capsys)
-    assert "there are test, validation, train" in error
+    assert "choose from test, validation, train" in error
     code, _, error = run(f"vision evaluate {runs}", capsys)
     assert "not a run folder" in error
 
@@ -115,7 +115,7 @@ def test_evaluate_keeps_the_files_of_the_run(
     (tmp_path / "notes.json").write_text("mine")
     code, _, error = run(f"{command} {tmp_path / 'notes.html'}", capsys)
     assert code == 2
-    assert "notes.json: is there already; give --overwrite" in error
+    assert "notes.json: already exists; give --overwrite" in error
     assert not (tmp_path / "notes.html").exists()  # before anything is measured
     assert (tmp_path / "notes.json").read_text() == "mine"
     code, _, error = run(f"{command} {tmp_path / 'notes.html'} --overwrite", capsys)
@@ -129,7 +129,10 @@ def test_other_data_of_another_size(
     folder = write_idx_folder(tmp_path / "idx", side=7)
     code, _, error = run(f"vision evaluate {runs / 'vit'} --data {folder} --overwrite", capsys)
     assert code == 2
-    assert "idx: 2 classes of 7 pixels with 1 channels; the run has 2, 6 and 1" in error
+    assert (
+        "has 2 classes, 7 pixels and 1 channels; the run has 2 classes, 6 pixels and 1 channels"
+        in error
+    )
     assert "--image-size" not in error
 
 
@@ -161,8 +164,8 @@ def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert [next(iter(each["chances"])) for each in json.loads(out)] == ["0", "1"]
     (tmp_path / "none.png").write_text("no image")
     for what, message in (
-        (f"{tmp_path / 'none.png'}", "none.png: no image that can be read"),
-        (f"{tmp_path / 'nowhere.png'}", "nowhere.png: is not there"),
+        (f"{tmp_path / 'none.png'}", "none.png: cannot be read as an image"),
+        (f"{tmp_path / 'nowhere.png'}", "nowhere.png: does not exist"),
         ("", "no images; give image files"),
         ("--test 10", "give 0 to 9"),
         ("--test -1", "give 0 to 9"),

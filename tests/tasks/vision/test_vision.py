@@ -147,7 +147,7 @@ def test_the_best_weights_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": "cnn"}, "there are vit, convnet"),
+        ({"model": "cnn"}, "choose from vit, convnet"),
         ({"model": "convnet", "attention": "favor"}, "--attention is for a vit"),
         ({"model": "convnet", "sizes": {"patch": 2}}, "--patch is not a setting of a convnet"),
         ({"sizes": {"stages": 2}}, "--stages is not a setting of a vit"),
@@ -165,7 +165,7 @@ def test_the_best_weights_are_kept(tmp_path: Path) -> None:
         ({"training": {"steps": 5}, "epochs": 2.0}, "give one of them"),
         ({"epochs": -1.0, "training": {}}, "above 0"),
         ({"vision": VisionSettings(fraction=0.0)}, "give a number above 0"),
-        ({"vision": VisionSettings(augmentation="mild")}, "there are none, mirror, light"),
+        ({"vision": VisionSettings(augmentation="mild")}, "choose from none, mirror, light"),
         ({"vision": VisionSettings(smoothing=1.0)}, "smoothing 1.0"),
         ({"start": "overwirte"}, "start is 'overwirte'; give new, resume, overwrite"),
     ],
@@ -183,7 +183,7 @@ def test_changed_data_are_refused(tmp_path: Path) -> None:
         evaluate(tmp_path / "vit")
     with pytest.raises(ValueError, match="resume with the same settings"):
         trained(tmp_path, training={**QUICK, "steps": 4}, start=StartMode.RESUME)
-    with pytest.raises(ValueError, match="10 classes of 8 pixels"):
+    with pytest.raises(ValueError, match="10 classes, 8 pixels"):
         evaluate(tmp_path / "vit", "digits")
 
 
@@ -245,7 +245,7 @@ def test_from_a_folder_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[s
     )
     assert code == 0, error
     assert "trained; validation accuracy" in text
-    assert "broken.jpg: no image that can be read" in error
+    assert "broken.jpg: cannot be read as an image" in error
     assert "1 image could not be read\n" in error
     assert "images of 12 x 12 pixels, 2 classes" in error
     assert "set: 1 file not read, because the name is not that of an image (.txt)" in error
@@ -253,7 +253,7 @@ def test_from_a_folder_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[s
     code, text, error = run(f"vision evaluate {out}", capsys)
     assert code == 0, error
     assert "of 4 test images" in text
-    assert "broken.jpg: no image that can be read" in error
+    assert "broken.jpg: cannot be read as an image" in error
 
 
 @pytest.mark.parametrize(("option", "flip"), [("", True), ("--no-flip", False), ("--flip", True)])
