@@ -122,11 +122,11 @@ def _call_problems(
     B, G, S, D = k.shape
     if G == 0 or mechanism.heads % G:
         yield (
-            f"k has {G} heads, the mechanism was created with heads={mechanism.heads}; "
+            f"k has {G} heads, but the mechanism was created with heads={mechanism.heads}; "
             "give k and v that many heads, or a divisor of it"
         )
     if not _fits(D, mechanism.head_dim, mechanism.card.uses_key):
-        yield f"k has width {D}, the mechanism was created with head_dim={mechanism.head_dim}"
+        yield f"k has width {D}, but the mechanism was created with head_dim={mechanism.head_dim}"
     if v is not None and v.shape[:3] != k.shape[:3]:
         yield "k and v must agree in batch, heads and length"
     dtypes = {x.dtype for x in (q, k, v) if x is not None}
@@ -146,13 +146,16 @@ def _query_problems(mechanism: Mechanism, q: Tensor, B: int) -> Iterator[str]:
     if q.dim() != 4:
         yield f"q has {q.dim()} axes; give four: batch, heads, length, width"
     if len(q) != B:
-        yield f"q has a batch of {len(q)}, the keys have {B}"
+        yield f"q has a batch of {len(q)}, but the keys have {B}"
     if q.shape[1] != mechanism.heads:
-        yield f"q has {q.shape[1]} heads, the mechanism was created with heads={mechanism.heads}"
+        yield (
+            f"q has {q.shape[1]} heads, "
+            f"but the mechanism was created with heads={mechanism.heads}"
+        )
     if not _fits(q.shape[3], mechanism.head_dim, mechanism.card.uses_query):
         yield (
             f"q has width {q.shape[3]}, "
-            f"the mechanism was created with head_dim={mechanism.head_dim}"
+            f"but the mechanism was created with head_dim={mechanism.head_dim}"
         )
 
 
@@ -166,7 +169,7 @@ def _mask_problems(mechanism: Mechanism, T: int, S: int, mask: Mask) -> Iterator
         if first < 0 or last + T > S:
             yield f"{NO_CROSS}; {T} causal queries from start on must lie within the {S} keys"
     elif T != S or first != 0 or last != 0:
-        yield f"{NO_CROSS}; give as many queries ({T}) as keys ({S}), from start 0"
+        yield f"{NO_CROSS}; give the same number of queries ({T}) and keys ({S}), from start 0"
 
 
 def _least_and_greatest(start: int | Tensor) -> tuple[int, int]:
@@ -180,7 +183,7 @@ def _least_and_greatest(start: int | Tensor) -> tuple[int, int]:
 
 def _absorb_problems(mechanism: Mechanism, k: Tensor, v: Tensor, state: State) -> Iterator[str]:
     if state.batch != len(k):
-        yield f"k has a batch of {len(k)}, the state has {state.batch}"
+        yield f"k has a batch of {len(k)}, but the state has {state.batch}"
     origin = state.origin
     if mechanism.origin(k, v)[1:] != origin[1:]:
         yield (
@@ -195,7 +198,7 @@ def _read_problems(
 ) -> Iterator[str]:
     yield from _query_problems(mechanism, q, state.batch)
     if q.dtype != state.origin.dtype and not torch.is_autocast_enabled(q.device.type):
-        yield f"q is {q.dtype}, the state holds {state.origin.dtype}; read with the same dtype"
+        yield f"q is {q.dtype}, but the state holds {state.origin.dtype}; read with the same dtype"
     if isinstance(start, Tensor) and start.shape != (state.batch,):
         yield f"start must be one number, or {state.batch} of them, one per row"
     if mechanism.card.cross:

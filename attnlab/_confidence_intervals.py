@@ -89,7 +89,7 @@ def geometric_mean_interval(values: Sequence[float]) -> Estimate:
 
 
 def fraction_interval(hits: int, total: int) -> Estimate:
-    """A fraction and its 95% interval after Wilson.
+    """A fraction and its 95% Wilson interval.
 
     >>> from attnlab.claims import fraction_interval
     >>> half = fraction_interval(50, 100)

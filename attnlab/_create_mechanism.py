@@ -22,9 +22,10 @@ ALIASES = {"performer": "favor", "vanilla": "softmax", "linear": "elu"}
 def create_mechanism(
     name: str, *, head_dim: int, heads: int, max_length: int | None = None, **options: Any
 ) -> Mechanism:
-    """The mechanism of this name for queries of `heads` heads and width `head_dim`.
+    """Create the mechanism of this name, for queries with `heads` heads of width `head_dim`.
 
-    `max_length`, where given, is enforced; mechanisms with a table over positions need it.
+    If you give `max_length`, longer inputs are errors. Mechanisms with a table over positions need
+    it.
 
     >>> import torch, attnlab
     >>> window = attnlab.create_mechanism("window", head_dim=8, heads=2, window=3)

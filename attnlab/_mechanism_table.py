@@ -111,7 +111,11 @@ def print_law_results(name: str, examples: int, seed: int, console: Console | No
     for law in dict.fromkeys(result.law for result in results):
         rows = [result for result in results if result.law == law]
         tried, broken = sum(row.tried for row in rows), [row for row in rows if not row.holds]
-        outcome = f"holds on {tried} inputs" if tried else "not tried: its card says it cannot"
+        outcome = (
+            f"holds on {tried} inputs"
+            if tried
+            else "not tested: its card says that it does not support this"
+        )
         mark = "[red]broken[/red]" if broken else "ok    "
         console.print(f"  {mark} {law}: ", end="", highlight=False)
         if broken:

@@ -35,7 +35,7 @@ def save_claims(path: Path, ledger: dict[str, Any], overwrite: bool = False) -> 
 
 
 def save_playground(path: Path, overwrite: bool = False) -> None:
-    """save_playground
+    """Write the playground, an interactive page. With `overwrite`, replace an existing file.
 
     >>> from pathlib import Path
     >>> from attnlab.claims import save_playground

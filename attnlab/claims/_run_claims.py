@@ -80,7 +80,9 @@ def run_claims(
     processes: int | None = None,
     on_start: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Result]:
-    """Yield results as they finish: first of claims that may run in parallel, then of the others.
+    """Run claims and yield each result when it is ready.
+
+    Claims that may run in parallel come first.
 
     `on_start` is called with the name of each claim when it starts.
 

@@ -112,7 +112,7 @@ def generate(
     context: Mapping[str, Any] = {},
     device: torch.device | str | None = None,
 ) -> list[list[Generated]]:
-    """`samples` continuations of each prompt, of `new_tokens` tokens or up to a stop token.
+    """Continue each prompt `samples` times, by `new_tokens` tokens or up to a stop token.
 
     With `block_repeats=n`, no sequence of n tokens occurs twice in a continuation. `on_token`
     receives the prompt index, sample index, token and log-probability of each token as soon as it

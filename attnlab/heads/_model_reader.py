@@ -22,12 +22,13 @@ from attnlab.interpret._inspected_model import InspectedModel
 MIN_TOKENS = 16  # of a window
 MASKED_FRACTION = 0.15  # fraction of tokens that an encoder has to predict
 MEASURES = {
-    "next-token loss": "The loss is of the next token, in nats.",
-    "masked-token loss": f"The loss is of the masked {MASKED_FRACTION:.0%} of tokens, in nats.",
-    "loss of its own words": "The loss is of the text that the unchanged model generates after "
-    "each window, in nats.",
-    "loss of the summaries": "The loss is of the summaries' tokens, in nats.",
-    "loss of the classes": "The loss is of the images' classes, in nats.",
+    "next-token loss": "The loss is measured on the next token, in nats.",
+    "masked-token loss": f"The loss is measured on the masked {MASKED_FRACTION:.0%} of tokens, in "
+    "nats.",
+    "loss of its own words": "The loss is measured on the text that the unchanged model generates "
+    "after each window, in nats.",
+    "loss of the summaries": "The loss is measured on the summaries' tokens, in nats.",
+    "loss of the classes": "The loss is measured on the images' classes, in nats.",
     "distance": "The distance is from the output of the unchanged model, relative to its norm.",
 }
 TEXT, IMAGES = "text", "images"

@@ -17,7 +17,9 @@ OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "cross_attention_
 
 
 def is_huggingface(module: nn.Module) -> bool:
-    """Whether it is a transformers module or uses its attention interface; imports nothing.
+    """Whether a module comes from transformers or uses its attention interface.
+
+    It does not import transformers.
 
     >>> from torch import nn
     >>> from attnlab.huggingface import is_huggingface

@@ -30,14 +30,14 @@ def capture(
     exception: a Hugging Face model that does not use the library's attention interface runs its
     eager attention meanwhile. Its results then differ by rounding, and a note says so.
 
-    Calls that continue the one before (decoding with a cache) are joined. Of unrelated inputs the
-    last one is kept. `gradients` records the gradient of whatever you call `backward` on inside
-    the `with`, with respect to the weights.
+    Calls that continue the one before (decoding with a cache) are joined. If the model reads
+    unrelated inputs, only the last one is kept. With `gradients`, call `backward` inside the
+    `with`; this records the gradient with respect to the weights.
 
-    Limit the memory by `layers` (numbers in the order they run, or names), `heads`, one `row` of
-    the batch and `max_tokens`. A longer input is an error: it is never cut, because a part of a
-    row would look like the whole. Needing more than `memory` GiB for weights and gradients is an
-    error too, raised at the first layer.
+    To limit the memory, set `layers` (numbers in the order they run, or names), `heads`, one `row`
+    of the batch and `max_tokens`. A longer input is an error: it is never cut, because a part of a
+    row would look like the whole. The first layer raises an error if weights and gradients need
+    more than `memory` GiB.
 
     >>> import torch, attnlab
     >>> from attnlab.models import Decoder, StackConfig

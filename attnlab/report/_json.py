@@ -19,7 +19,7 @@ _adapter = TypeAdapter(Report)
 
 
 def to_json(report: Report, *, measurements: bool = True, indent: int | None = None) -> str:
-    """The report as JSON. `measurements=False` leaves out the single numbers, the largest part.
+    """The report as JSON. `measurements=False` leaves out single measurements.
 
     >>> from attnlab.report import Report, Section, to_json
     >>> report = Report("example", "Loss by mechanism", [Section("loss", "Loss", [])])
@@ -31,7 +31,7 @@ def to_json(report: Report, *, measurements: bool = True, indent: int | None = N
 
 
 def read_report(path: Path) -> Report:
-    """The report in a file; a ValueError in one line if the file is no report.
+    """Read a report from a file. Any other file raises a ValueError of one line.
 
     >>> from pathlib import Path
     >>> from attnlab.report import Report, Section, read_report, to_json
@@ -63,7 +63,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def parse_report(raw: Any) -> Report:
-    """The report in parsed JSON; a ValueError names the position of the first mistake.
+    """Create a report from parsed JSON. A ValueError names the position of the first mistake.
 
     >>> import json
     >>> from attnlab.report import Report, Section, parse_report, to_json

@@ -29,7 +29,9 @@ MAX_COLUMNS = 24  # of a table of points; longer curves are thinned
 
 
 def to_markdown(report: Report, level: int | None = None) -> str:
-    """A whole page; with `level`, only sections with headings of this level, to put into a page.
+    """The report as a Markdown page.
+
+    With `level`, only its sections, with headings of this level, to insert into another page.
 
     >>> from attnlab.report import Report, Section, to_markdown
     >>> report = Report("example", "Loss by mechanism", [Section("loss", "Loss", [])])

@@ -59,7 +59,7 @@ STYLE: dict[Any, Any] = {
 
 
 def figure(plot: Plot, title: str = "") -> Figure:
-    """figure
+    """Draw a plot as a Matplotlib figure.
 
     >>> from attnlab.claims import Estimate
     >>> from attnlab.report import Bars, figure
@@ -77,7 +77,7 @@ def figure(plot: Plot, title: str = "") -> Figure:
 
 
 def save_figure(plot: Plot, path: Path, title: str = "", overwrite: bool = False) -> None:
-    """Writes the plot as SVG, PNG or PDF, by the ending of the name.
+    """Write a plot as SVG, PNG or PDF. The ending of the file name decides.
 
     >>> from pathlib import Path
     >>> from attnlab.claims import Estimate

@@ -17,7 +17,9 @@ from attnlab.report._text import escape
 
 
 def render_page(report: Report) -> str:
-    """The page of a report, without single measurements, which would make it ten times larger.
+    """The HTML page of a report.
+
+    It leaves out single measurements, which would make it ten times larger.
 
     >>> from attnlab.report import Report, Section, render_page
     >>> report = Report("example", "Loss by mechanism", [Section("loss", "Loss", [])])
@@ -31,7 +33,7 @@ def render_page(report: Report) -> str:
 
 
 def save_page(path: Path, report: Report, overwrite: bool = False) -> None:
-    """save_page
+    """Write the HTML page of a report. With `overwrite`, replace an existing file.
 
     >>> from pathlib import Path
     >>> from attnlab.report import Report, Section, save_page

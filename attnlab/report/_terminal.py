@@ -40,8 +40,10 @@ SHADES = ("", "on color(237)", "on color(24)", "white on color(31)", "black on c
 def print_report(
     report: Report, console: Console, charts: bool = True, sections: Sequence[str] = ()
 ) -> None:
-    """`charts`: print curves and bars too, which take a screen each; heatmaps are always printed.
-    `sections`: the names of the sections to print; all if empty.
+    """Print a report in the terminal.
+
+    With `charts` it also prints curves and bars, which take a screen each. It always prints
+    heatmaps. `sections` are the names of the sections to print; empty means all.
 
     >>> from rich.console import Console
     >>> from attnlab.report import Report, Section, print_report
@@ -176,7 +178,9 @@ def print_table(table: Table, console: Console) -> None:
     console.print(_rich_table(table, columns, intervals, console))
     left = [clean(name) for index, name in enumerate(table.header) if index not in columns]
     _print_note(
-        f"Left out for lack of width: {join_words(left)}. " * bool(left) + table.note, console
+        f"Left out, because the terminal is too narrow: {join_words(left)}. " * bool(left)
+        + table.note,
+        console,
     )
     console.print()
 
@@ -217,7 +221,7 @@ def _rich_table(
 
 
 def print_plot(plot: Plot, console: Console, width: int = MAX_WIDTH) -> None:
-    """print_plot
+    """Draw one plot in the terminal.
 
     >>> from rich.console import Console
     >>> from attnlab.claims import Estimate

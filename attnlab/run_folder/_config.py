@@ -79,7 +79,7 @@ class RunConfig(_ConfigSection):
 
 
 def read_config(folder: Path, *, follow_links: bool = True) -> RunConfig:
-    """The configuration of a run; without one, a ValueError that begins with "config.json".
+    """Read the configuration of a run. Without one, raise a ValueError about config.json.
 
     Set `follow_links` to False for folders that you do not trust.
 

@@ -33,7 +33,10 @@ def serve(
         secrets.token_urlsafe(32), secrets.token_urlsafe(32), listener.getsockname()[1]
     )
     address = f"http://{HOST}:{keys.port}/?token={keys.token}"
-    print(f"attnlab studio: {address}\n{folders.runs}: press Ctrl-C to stop", flush=True)
+    print(
+        f"attnlab studio: {address}\nIt shows the runs in {folders.runs}. Press Ctrl-C to stop.",
+        flush=True,
+    )
     app = StudioApp(folders, keys)
     if browser:
         webbrowser.open(address)

@@ -29,7 +29,7 @@ PAGE_LABELS = (
     ("--image", "the image"),
     ("--generate", "“Tokens to write on”"),
     ("--pair", "“Second text”"),
-    (r"--max-tokens is (\d+): give a shorter text, .*", r"\1 are the most: give a shorter text"),
+    (r"--max-tokens is (\d+): give a shorter text, .*", r"the limit is \1: give a shorter text"),
 )
 """The page's labels for the flags of `attnlab look`, to translate its error messages."""
 

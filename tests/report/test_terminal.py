@@ -66,7 +66,10 @@ def test_a_narrow_terminal_leaves_out_columns() -> None:
     ):
         table = Table("t", header, [row], drop=drop)
         text = print_to_text(Report("bench", "t", [Section("a", "A", blocks=[table])]), 46)
-        assert f"Left out for lack of width: {' and '.join(missing)}." in " ".join(text.split())
+        assert (
+            f"Left out, because the terminal is too narrow: {' and '.join(missing)}."
+            in " ".join(text.split())
+        )
         printed_header = next(line for line in text.splitlines() if line.startswith("attention"))
         assert [name for name in header if name not in printed_header] == missing
 

@@ -206,7 +206,7 @@ def test_an_invalid_look_at_an_image_is_reported(
         (
             "the input has 9 tokens; --max-tokens is 8: give a shorter text, or a larger "
             "--max-tokens with fewer --layers",
-            "the input has 9 tokens; 8 are the most: give a shorter text",
+            "the input has 9 tokens; the limit is 8: give a shorter text",
         ),
     ],
 )

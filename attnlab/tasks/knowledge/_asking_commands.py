@@ -38,7 +38,7 @@ def evaluate(
     if not scoring.learned_questions(run):
         print(
             f"attnlab: note: {run}: this run was never finetuned on questions, so it cannot answer "
-            f"them; attnlab knowledge finetune {run} trains it to",
+            f"them; train it with attnlab knowledge finetune {run}",
             file=sys.stderr,
         )
     if json:

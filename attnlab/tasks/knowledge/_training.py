@@ -152,7 +152,7 @@ def finetune(
         before = config["task"]
         if preset is not None or tokenizer is not None or model or attention != "softmax":
             raise ValueError(
-                f"{run}: has its own model; preset, tokenizer, attention and sizes only work "
+                f"{run}: has its own model; preset, tokenizer, attention and sizes only apply "
                 "with scratch"
             )
         preset = str(before.get("preset", "small"))

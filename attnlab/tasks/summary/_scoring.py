@@ -238,8 +238,9 @@ def print_evaluation(evaluation: Evaluation, console: Console) -> None:
     )
     console.print(
         f"{len(evaluation.pairs):,} texts ({evaluation.measured_on}, {evaluation.cut:,} cut); "
-        f"ROUGE-L {ratio} times that of the first words; loss {loss}{too_long}, next-token "
-        f"accuracy {accuracy}; {evaluation.unfinished} unfinished, {evaluation.looping} looping",
+        f"ROUGE-L is {ratio} times that of the first words; loss {loss}{too_long}, next-token "
+        f"accuracy {accuracy}; {evaluation.unfinished} summaries did not end, "
+        f"{evaluation.looping} repeat themselves",
         highlight=False,
         soft_wrap=True,
     )

@@ -260,6 +260,6 @@ class VisionComparison(Comparison):
     def describe(self) -> str:
         dataset, parts = self._data
         return (
-            f"The images are of {dataset.source}. Runs on few of them see each image more often. "
+            f"The images are from {dataset.source}. Runs on few of them see each image more often. "
             f"Each run was measured once, on {len(parts.test):,} test images."
         )

@@ -249,9 +249,7 @@ def _part_notes(part: Path, classes: list[str]) -> list[str]:
     if others:
         kinds = ", ".join(sorted({path.suffix.lower() or "no suffix" for path in others}))
         count = _count_text(len(others), "file")
-        notes.append(
-            f"{part}: {count} not read, because the name is not that of an image ({kinds})"
-        )
+        notes.append(f"{part}: skipped {count} without the ending of an image ({kinds})")
     return notes
 
 

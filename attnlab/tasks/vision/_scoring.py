@@ -50,10 +50,10 @@ class ScoringInput:
 def evaluate(
     run: str | Path, data: str | Path | None = None, part: str = "test"
 ) -> tuple[ScoreData, list[Tensor]]:
-    """Scores for JSON and pages, and the pixels of the worst mistakes.
+    """Score a run on images. Returns the scores and the pixels of the worst mistakes.
 
-    Use the test images only for the final number, never to choose anything. Of other `data`, images
-    that the run was trained or validated on are left out.
+    Use the test images only for the final number, never to choose anything. With other
+    `data`, images that the run was trained or validated on are left out.
 
     >>> from attnlab.tasks.vision import evaluate, train_vision
     >>> sizes = {"width": 16, "layers": 1, "heads": 2}

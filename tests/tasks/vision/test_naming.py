@@ -308,6 +308,5 @@ def test_notes_about_files_that_were_not_read(tmp_path: Path) -> None:
     assert open_data(tmp_path, 8).notes == [
         f"{tmp_path / 'test'}: has no folder of images for each class; it was not read",
         f"{tmp_path}: no test set was read; a fifth of the training images becomes the test set",
-        f"{tmp_path / 'train'}: 3 files not read, because the name is not that of an image "
-        "(.avif, no suffix)",
+        f"{tmp_path / 'train'}: skipped 3 files without the ending of an image (.avif, no suffix)",
     ]

@@ -248,7 +248,7 @@ def test_from_a_folder_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "broken.jpg: cannot be read as an image" in error
     assert "1 image could not be read\n" in error
     assert "images of 12 x 12 pixels, 2 classes" in error
-    assert "set: 1 file not read, because the name is not that of an image (.txt)" in error
+    assert "set: skipped 1 file without the ending of an image (.txt)" in error
     assert Run(out).config()["task"]["skipped"] == 1
     code, text, error = run(f"vision evaluate {out}", capsys)
     assert code == 0, error

@@ -218,17 +218,17 @@ describe('invalid headers', () => {
       withHeader((h) => {
         h.title = 5;
       }),
-    ).toThrow('text was expected');
+    ).toThrow('it must be text');
     expect(
       withHeader((h) => {
         h.sides[0].layers[0].excess = -1;
       }),
-    ).toThrow('excess: -1 where 0 or more');
+    ).toThrow('excess: got -1; it must be 0 or more');
     expect(
       withHeader((h) => {
         h.sides[0].layers[0].excess = '1';
       }),
-    ).toThrow('excess: a number was expected');
+    ).toThrow('excess: got "1"; it must be a number');
     expect(
       withHeader((h) => {
         h.sides[0].layers[0].difference = -0.5;

@@ -17,37 +17,37 @@ const describeValue = (raw: unknown): string => {
   return json.length > 60 ? `${json.slice(0, 60)}…` : json;
 };
 const ofType = (type: string, name: string): Rule => (raw, where) =>
-  typeof raw === type ? raw : fail(`${where}: ${name} was expected, not ${describeValue(raw)}.`);
+  typeof raw === type ? raw : fail(`${where}: got ${describeValue(raw)}; it must be ${name}.`);
 const text = ofType('string', 'text');
 const finiteNumber: Rule = (raw, where) =>
-  Number.isFinite(raw) ? raw : fail(`${where}: a number was expected, not ${describeValue(raw)}.`);
+  Number.isFinite(raw) ? raw : fail(`${where}: got ${describeValue(raw)}; it must be a number.`);
 const trueOrFalse = ofType('boolean', 'true or false');
 const notNegative: Rule = (raw, where) =>
   (finiteNumber(raw, where) as number) >= 0 ? raw
-    : fail(`${where}: ${describeValue(raw)} where 0 or more was expected.`);
+    : fail(`${where}: got ${describeValue(raw)}; it must be 0 or more.`);
 const integerBetween = (min: number, max: number): Rule => (raw, where) => {
   const value = finiteNumber(raw, where) as number;
   const fits = Number.isInteger(value) && value >= min && value <= max;
-  return fits ? value : fail(`${where}: ${describeValue(raw)} where ${min} to ${max} was expected.`);
+  return fits ? value : fail(`${where}: got ${describeValue(raw)}; it must be ${min} to ${max}.`);
 };
 const oneOf = (...values: string[]): Rule => (raw, where) =>
   values.includes(raw as string) ? raw
-    : fail(`${where}: ${describeValue(raw)} where one of ${values.join(', ')} was expected.`);
+    : fail(`${where}: got ${describeValue(raw)}; it must be one of ${values.join(', ')}.`);
 const listOf = (rule: Rule): Rule => (raw, where) =>
   Array.isArray(raw)
     ? raw.map((one, i) => rule(one, `${where} ${i}`))
-    : fail(`${where}: a list was expected.`);
+    : fail(`${where}: it must be a list.`);
 const optional = (rule: Rule, fallback: unknown = null): Rule => (raw, where) =>
   raw === undefined || raw === null ? structuredClone(fallback) : rule(raw, where);
 const isObject = (raw: unknown): raw is Record<string, unknown> =>
   typeof raw === 'object' && raw !== null && !Array.isArray(raw);
 const recordOf = (each: Rule): Rule => (raw, where) => {
-  if (!isObject(raw)) return fail(`${where}: an object was expected.`);
+  if (!isObject(raw)) return fail(`${where}: it must be an object.`);
   for (const [name, one] of Object.entries(raw)) each(one, `${where} ${name}`);
   return raw;
 };
 const objectWith = (rules: Record<string, Rule>): Rule => (raw, where) => {
-  if (!isObject(raw)) return fail(`${where}: an object was expected.`);
+  if (!isObject(raw)) return fail(`${where}: it must be an object.`);
   for (const [name, rule] of Object.entries(rules)) {
     const value = rule(raw[name], `${where}, ${name}`);
     if (value !== undefined) raw[name] = value;
@@ -158,7 +158,7 @@ export function validate(raw: unknown): Header {
   sides.forEach((side, i) => checkSide(side, `side ${i}`, header.blocks));
   if (opening) {
     if (typeof opening.view !== 'string' || !/^[a-z]{1,20}$/.test(opening.view))
-      fail(`opening: view ${describeValue(opening.view)} where lower-case letters were expected.`);
+      fail(`opening.view is ${describeValue(opening.view)}; it must be lower-case letters.`);
     elementAt(opening.layer, sides[0].layers, 'opening, layer');
   }
   return header;
@@ -169,7 +169,7 @@ export function validate(raw: unknown): Header {
 type Blocks = Header['blocks'];
 
 const requireEqual = (value: number, expected: number, where: string): void => {
-  if (value !== expected) fail(`${where}: ${value} where ${expected} was expected.`);
+  if (value !== expected) fail(`${where}: got ${value}; it must be ${expected}.`);
 };
 
 const elementAt = <T>(index: number, all: T[], where: string): T =>
@@ -252,7 +252,7 @@ function checkArray(
   if (ref.shape.length !== shape.length
     || shape.some((each, i) => each !== null && each !== ref.shape[i])) {
     const expected = shape.map((each) => each ?? 'any').join(', ');
-    fail(`${where}: shape (${ref.shape.join(', ')}) where (${expected}) was expected.`);
+    fail(`${where}: got shape (${ref.shape.join(', ')}); it must be (${expected}).`);
   }
   const { size: blockSize } = elementAt(ref.block, blocks, `${where}, block`);
   const bytes = byteSize(ref);
