@@ -154,7 +154,7 @@ describe('invalid headers', () => {
     expect(opening({ view: 'cross', layer: 9 })).toThrow('opening, layer');
     expect(opening({ view: 'cross', layer: -1 })).toThrow('opening, layer');
     for (const view of ['', '<b>', 3, 'x'.repeat(21), undefined])
-      expect(opening({ view, layer: 0 })).toThrow('opening: view');
+      expect(opening({ view, layer: 0 })).toThrow('opening.view');
     for (const raw of [3, 'cross', []]) expect(opening(raw)).toThrow('opening');
   });
 
@@ -163,7 +163,7 @@ describe('invalid headers', () => {
       withHeader((h) => {
         h.sides[0].layers[0].weights.shape = [2, 2, 4];
       }),
-    ).toThrow('shape (2, 2, 4) where (2, 2, 3)');
+    ).toThrow('shape (2, 2, 4); it must be (2, 2, 3)');
     expect(
       withHeader((h) => {
         h.sides[0].layers[0].weights.block = 99;
@@ -233,7 +233,7 @@ describe('invalid headers', () => {
       withHeader((h) => {
         h.sides[0].layers[0].difference = -0.5;
       }),
-    ).toThrow('difference: -0.5 where 0 or more');
+    ).toThrow('difference: got -0.5; it must be 0 or more');
   });
 
   it('may lack fields that older files do not have', () => {
