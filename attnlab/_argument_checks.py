@@ -149,8 +149,7 @@ def _query_problems(mechanism: Mechanism, q: Tensor, B: int) -> Iterator[str]:
         yield f"q has a batch of {len(q)}, but the keys have {B}"
     if q.shape[1] != mechanism.heads:
         yield (
-            f"q has {q.shape[1]} heads, "
-            f"but the mechanism was created with heads={mechanism.heads}"
+            f"q has {q.shape[1]} heads, but the mechanism was created with heads={mechanism.heads}"
         )
     if not _fits(q.shape[3], mechanism.head_dim, mechanism.card.uses_query):
         yield (
