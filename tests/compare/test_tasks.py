@@ -193,7 +193,7 @@ def test_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("--resume --limit 90", "the comparison has limit None, not 90"),
         ("--resume --dropout 0.2", "the comparison has dropout 0.1, not 0.2"),
         ("--overwrite --where decoder", "encoder or all"),
-        ("--overwrite --features 0", "features 0; give 1 or more"),
+        ("--overwrite --features 0", "features has 0; give 1 or more"),
     ):
         code, _, err = run(command + extra, capsys)
         assert code == 2
@@ -304,8 +304,8 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--fractions 2", "--fractions 2; give fractions"),
-        ("--fractions nan", "--fractions nan; give fractions"),
+        ("--fractions 2", "--fractions are 2; give fractions"),
+        ("--fractions nan", "--fractions are nan; give fractions"),
         ("--fractions 1 nan", "give fractions"),
         ("--fractions 0.001 0.005 1", "of the 1,295 images; give only 0.001 (10), 1 (1,295)"),
         ("--seeds 0", "give 1 or more"),

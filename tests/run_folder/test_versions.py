@@ -141,7 +141,7 @@ def test_start_modes(tmp_path: Path) -> None:
     assert [row["step"] for row in Run(one).metrics()] == [1, 2]
     run_tiny(one, steps=1, start="overwrite")
     assert len(Run(one).metrics()) == 1
-    with pytest.raises(ValueError, match="start is 'again'; give new, resume, overwrite"):
+    with pytest.raises(ValueError, match="start is 'again'; choose from new, resume, overwrite"):
         run_tiny(other, start="again")
     assert not other.exists()
     assert StartMode.RESUME.for_part(one) is StartMode.RESUME

@@ -71,7 +71,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ),
     ("pretrain --epochs 0", ["epochs is 0"]),
     ("pretrain --epochs many", ["--epochs", "many"]),
-    ("pretrain --heads 3", ["3 heads"]),
+    ("pretrain --heads 3", ["heads 3"]),
     ("pretrain --steps 0", ["steps is 0"]),
     (f"finetune scratch {TRAIN} --preset tiny", ["no preset 'tiny'"]),
     (f"finetune pretrained {TRAIN} --mixed --objective spam", ["objective 'spam'"]),

@@ -112,7 +112,7 @@ def test_resume_on_the_command_line(text: Path, capsys: pytest.CaptureFixture[st
         ("language train {text} --attention favr", ["did you mean 'favor'"]),
         ("language train {text} --attention linformer", ["no causal form"]),
         ("language train {text} --attention softmax hard", ["lists 2 layers", "has 4"]),
-        ("language train {text} --heads 3", ["width 128, 3 heads"]),
+        ("language train {text} --heads 3", ["width is 128, heads 3"]),
         ("language train {text} --steps 0", ["steps is 0"]),
         ("language train {text} --optimizer sgd", ["adamw, muon"]),
         ("language train {text} --out nothing --resume", ["nothing"]),

@@ -134,7 +134,7 @@ if True:
 
 
 def test_documentation_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"limit 39: .* 40 characters"):
+    with pytest.raises(ValueError, match=r"limit is 39; .* 40 characters"):
         documentation_text(39)
     sources(tmp_path, monkeypatch)
     with pytest.raises(ValueError, match="no source files"):

@@ -160,7 +160,7 @@ def test_input_that_is_not_text(
         ("train --data {rows} --smoothing 1 --out x", ["smoothing is 1"]),
         ("train --data nothing.csv --attention softmx --out x", ["softmx", "softmax"]),
         ("train --data nothing.csv --device tpu --out x", ["tpu"]),
-        ("train --data nothing.csv --width 30 --out x", ["width 30", "heads"]),
+        ("train --data nothing.csv --width 30 --out x", ["width is 30", "heads"]),
         ("train --data {rows} --attention softmx --out x", ["softmx", "softmax"]),
         ("train --data {rows} --cross-attention fourier --out x", ["negative"]),
         ("write {run} {rows} --explain page.txt", ["NAME.html"]),
@@ -245,7 +245,7 @@ def test_rouge_ignores_other_alphabets(tmp_path: Path, capsys: pytest.CaptureFix
     assert evaluation["ratio_to_first_words"] is None
     assert evaluation["left_out"]["without_words_for_rouge"] == 2
     out, _ = measured_rows(rows, tmp_path, capsys)
-    assert "ROUGE-L – times" in out
+    assert "ROUGE-L is – times" in out
     assert "only sees Latin letters and digits: 2 reference summaries have none" in out
 
 

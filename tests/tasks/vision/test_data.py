@@ -174,7 +174,7 @@ def test_idx_errors(tmp_path: Path) -> None:
             open_data(folder)
         assert str(images) in str(error.value)
     write_idx(images, pixels(40, 1, 6)[:, 0, :5])
-    refused(folder, "images of 6 x 5 pixels")
+    refused(folder, "images have 6 x 5 pixels")
     write_idx(images, pixels(40, 1, 6)[:, 0])
     write_idx(numbers, torch.tensor(labels(39)))
     with pytest.raises(ValueError, match="39 labels for 40 images") as error:
@@ -224,7 +224,7 @@ def test_sheet_errors(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"data_batch_1.png: its rows have 30 pixels"):
         open_data(folder)
     (folder / "data_batch_1.png").write_bytes(b"no")
-    with pytest.raises(ValueError, match=r"data_batch_1.png: no image"):
+    with pytest.raises(ValueError, match=r"data_batch_1.png: cannot be read as an image"):
         open_data(folder)
 
 
@@ -249,7 +249,10 @@ def test_sheet_errors(tmp_path: Path) -> None:
         ({"classes": np.array(["a", "b"], object)}, "Object arrays cannot be loaded"),
         ({"classes": np.array([b"a", b"b"])}, "two or more names"),
         ({"classes": np.array([], "U3")}, "two or more names"),
-        ({"x_train": np.zeros((0, 6, 6), np.uint8), "y_train": np.zeros(0, int)}, "x_train: there"),
+        (
+            {"x_train": np.zeros((0, 6, 6), np.uint8), "y_train": np.zeros(0, int)},
+            "x_train: has no",
+        ),
         ({"x_train": np.zeros((40, 0, 0), np.uint8)}, "x_train: has no train images"),
         ({"x_test": np.zeros((0, 6, 6), np.uint8), "y_test": np.zeros(0, int)}, "no test images"),
     ],

@@ -130,7 +130,7 @@ def test_idx_errors_name_the_file(tmp_path: Path) -> None:
     refused(folder, test_images, "images are 7 x 7 gray, those of .*train-images")
     write_idx(test_images, pixels(10, 1, 6)[:, 0])
     write_idx(images, pixels(40, 1, 6)[:, 0, :5])
-    refused(folder, images, "images of 6 x 5 pixels")
+    refused(folder, images, "images have 6 x 5 pixels")
     write_idx(images, pixels(40, 1, 6)[:0, 0])
     write_idx(numbers, torch.zeros(0))
     refused(folder, images, "has no train images")
@@ -208,7 +208,11 @@ def test_a_note_about_a_missing_test_set(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "idx")
     for path in folder.glob("t10k*"):
         path.unlink()
-    assert open_data(folder).notes[0].startswith(f"{folder / 't10k-images-idx3-ubyte'}: is not")
+    assert (
+        open_data(folder)
+        .notes[0]
+        .startswith(f"{folder / 't10k-images-idx3-ubyte'}: does not exist")
+    )
     folder = write_sheets(tmp_path / "sheets")
     for path in folder.glob("test*"):
         path.unlink()

@@ -166,8 +166,8 @@ def test_the_best_weights_are_kept(tmp_path: Path) -> None:
         ({"epochs": -1.0, "training": {}}, "above 0"),
         ({"vision": VisionSettings(fraction=0.0)}, "give a number above 0"),
         ({"vision": VisionSettings(augmentation="mild")}, "choose from none, mirror, light"),
-        ({"vision": VisionSettings(smoothing=1.0)}, "smoothing 1.0"),
-        ({"start": "overwirte"}, "start is 'overwirte'; give new, resume, overwrite"),
+        ({"vision": VisionSettings(smoothing=1.0)}, "smoothing is 1.0"),
+        ({"start": "overwirte"}, "start is 'overwirte'; choose from new, resume, overwrite"),
     ],
 )
 def test_errors(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
