@@ -197,7 +197,7 @@ def test_labels_out_of_range(tmp_path: Path) -> None:
     content = bytearray((binary / "test_batch.bin").read_bytes())
     content[0] = 9
     (binary / "test_batch.bin").write_bytes(bytes(content))
-    with pytest.raises(ValueError, match=r"test_batch.bin: label 9"):
+    with pytest.raises(ValueError, match=r"test_batch.bin: has label 9"):
         open_data(binary)
 
 
