@@ -80,7 +80,7 @@ def test_a_notebook_gets_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
         ((A, 5), "tokens is a int; give a list of texts"),
         ((np.ones((2, 2)) * 1j,), "no matrix of numbers"),
         ((A, ["a", "b"]), "1 and 1 tokens for 3 queries and 3 keys"),
-        ((np.ones((2, 3)), ["a", "b"]), "1 and 1 tokens for 2 queries and 3 keys; give one for each"),
+        ((np.ones((2, 3)), ["a", "b"]), "1 and 1 tokens for 2 queries and 3 keys"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_one_line(arguments: Any, message: str) -> None:
