@@ -187,17 +187,18 @@ def mechanism_for(spec: str, q: Tensor, options: dict[str, Any]) -> Mechanism:
                 f"attnlab.create_mechanism({name!r}, head_dim=..., heads=..., max_length=...)"
             )
     described: Mechanisms = tuple(
-        (find_mechanism(part.name), part.heads, cache_key({**part.options, **options}))
+        (find_mechanism(part.name), part.heads, cache_key(part.name, {**part.options, **options}))
         for part in parse_attention(spec, q.shape[1])
     )
     return cached_mechanism(described, q.shape[3], q.device)
 
 
-def cache_key(options: dict[str, Any]) -> tuple[tuple[str, type, Any], ...]:
+def cache_key(mechanism: str, options: dict[str, Any]) -> tuple[tuple[str, type, Any], ...]:
     """Options that are not None, with their types: 64 and 64.0 are equal, but 64.0 is refused."""
     if options.get("dropout"):
         raise ValueError(
-            "attention: one call has no dropout; use attnlab.create_mechanism(..., dropout=...)"
+            f"{mechanism}: dropout is {options['dropout']!r}, but one call has no dropout; use "
+            f"attnlab.create_mechanism({mechanism!r}, head_dim=..., heads=..., dropout=...)"
         )
     key = []
     for name in sorted(options):

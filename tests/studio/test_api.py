@@ -49,7 +49,7 @@ DESCRIPTION = json.loads(json.dumps(create_api().openapi()))
 OPERATIONS = [
     (method.upper(), path) for path, methods in DESCRIPTION["paths"].items() for method in methods
 ]
-SETTINGS = settings(max_examples=20, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 CAPABLE_RUNS = {"/api/write": "summary", "/api/see": "vit", "/api/look/image": "vit"}
 """The run to use for an endpoint, where it is not the one that answers questions."""
 
