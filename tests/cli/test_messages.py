@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from attnlab._create_mechanism import note_alias
 from tests.support.command_line import run
 
 README = Path(__file__).parents[2] / "README.md"
@@ -16,6 +17,7 @@ def test_a_warning_is_a_note_of_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
+    note_alias.cache_clear()  # another test may have used the alias
     code, _, err = run(
         f"language train {README} --attention performer --steps 1 --context 8 --width 8 "
         f"--layers 1 --heads 1 --out {out}",

@@ -28,7 +28,7 @@ def test_script_contains_the_page() -> None:
     script = readme_script()
     assert script.splitlines()[0].startswith(". .venv/bin/activate")
     assert script.count("attnlab ") > 25
-    assert script.count("PYTHON") == 2 * 4
+    assert script.count("PYTHON") == 2 * 5
 
 
 @pytest.mark.slow

@@ -311,13 +311,13 @@ def test_invalid_plans() -> None:
     with pytest.raises(ValueError, match="no layer 'x'"), attend_with(model, {"x": "elu"}):
         pass
     with (
-        pytest.raises(ValueError, match="for 2 heads, but the layer has 6"),
+        pytest.raises(ValueError, match="names 2 mechanisms, but the layer has 6"),
         attend_with(model, {"model.layers.0.self_attn": ["elu", "softmax"]}),
     ):
         model(input_ids=text(1, 3))
     assert model.config._attn_implementation == "sdpa"
     with (
-        pytest.raises(ValueError, match=r"'2\*elu\+4\*softmax': several mechanisms for one head"),
+        pytest.raises(ValueError, match=r"'2\*elu\+4\*softmax': names several mechanisms for one head"),
         attend_with(model, {"model.layers.0.self_attn": ["2*elu+4*softmax"] * 6}),
     ):
         model(input_ids=text(1, 3))

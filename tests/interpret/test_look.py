@@ -304,7 +304,7 @@ MISTAKES = [
     (f"look gpt --text {'a' * 41}", ["41 tokens", "at most 40"]),
     ("look bert --text a --generate 3", ["generates no text"]),
     ("look vit --text a", ["--image"]),
-    ("look vit --image broken.png", ["broken.png", "no image"]),
+    ("look vit --image broken.png", ["broken.png", "cannot be read as an image"]),
     ("look vit --image none.png", ["none.png"]),
     ("look conv --text a", ["no attention"]),
     ("look silent --text a", ["tokenizer.json"]),

@@ -183,5 +183,5 @@ def test_a_state_is_read_only_with_its_dtype(name: str, in_torch: bool) -> None:
     inputs = make_inputs(mechanism, B=2, G=3, T=1, S=5)
     state = mechanism.absorb(inputs.k, inputs.v)
     mechanism.read(inputs.q, state, 4)
-    with pytest.raises(ValueError, match=r"q is torch.float32, the state holds"):
+    with pytest.raises(ValueError, match=r"q is torch.float32, but the state holds"):
         mechanism.read(inputs.q.float(), state, 4)

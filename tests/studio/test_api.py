@@ -89,7 +89,7 @@ def server(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stu
             yield started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def job(server: StudioThread) -> str:
     """The id of an existing job."""
     headers = {**server.headers, "content-type": "application/json"}
