@@ -100,8 +100,6 @@ def attention(
 
 def check_arguments(mechanism: object, options: dict[str, Any], **switches: object) -> None:
     for name in options:
-        if name in ("head_dim", "heads", "max_length", "name"):
-            raise TypeError(f"attention: leave out {name!r}; it follows from q, k and v")
         if problem := unknown_argument(name):
             raise TypeError(f"attention: {problem}")
     if not isinstance(mechanism, str | Mechanism):
@@ -195,6 +193,9 @@ def mechanism_for(spec: str, q: Tensor, options: dict[str, Any]) -> Mechanism:
 
 def cache_key(mechanism: str, options: dict[str, Any]) -> tuple[tuple[str, type, Any], ...]:
     """Options that are not None, with their types: 64 and 64.0 are equal, but 64.0 is refused."""
+    for name in ("head_dim", "heads", "max_length", "name"):
+        if name in options:
+            raise TypeError(f"attention: leave out {name!r}; it follows from q, k and v")
     if options.get("dropout"):
         raise ValueError(
             f"{mechanism}: dropout is {options['dropout']!r}, but one call has no dropout; use "

@@ -20,7 +20,7 @@ from attnlab.bench._speed_bench import Costs
 from attnlab.report._content import Block, Cell, Figure, Lines, Section, Series, Table, Value
 
 EXACT = "softmax"
-MIN_POINTS = 3  # to fit an exponent to, if so many were measured
+MIN_POINTS = 3  # for the fit of an exponent, if that many were measured
 LINEAR = 1.3  # a cost with at most this exponent counts as linear
 
 

@@ -137,7 +137,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _frozen(model: nn.Module) -> Iterator[None]:
-    """No gradients for parameters: nobody needs them, and they would double the memory."""
+    """No gradients for parameters: they are not used, and would double the memory."""
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for parameter in trainable:
         parameter.requires_grad_(False)

@@ -14,7 +14,7 @@ def block_weights(width: int, layers: int, feed_width: int | None = None) -> int
 
 
 def check_memory(weights: int, sizes: Mapping[str, int]) -> None:
-    """Raises an error that names the sizes if so many weights are more than the machine holds."""
+    """Raises an error that names the sizes if the weights need more memory than the machine has."""
     memory = physical_memory()
     if memory is None or BYTES * weights <= memory:
         return

@@ -116,6 +116,7 @@ X = qkv(5, 7)
         ({"q": [[1.0]]}, "q is a list; give a tensor or a numpy array"),
         ({"return_weights": "yes"}, "return_weights is 'yes'; give True or False"),
         ({"heads": 4}, "leave out 'heads'; it follows from q, k and v"),
+        ({"mechanism": "favor:heads=4"}, "leave out 'heads'; it follows from q, k and v"),
     ],
 )  # fmt: skip
 def test_arguments_of_other_libraries_name_the_right_one(arguments: Any, message: str) -> None:

@@ -256,7 +256,7 @@ def test_speed_measures_every_pass_and_restores_threads() -> None:
 
 @dataclass(frozen=True)
 class MemoryHog(Contender):
-    """Allocates and writes so many megabytes during the call."""
+    """Allocates and writes this many megabytes during the call."""
 
     megabytes: int
     name = "hog"

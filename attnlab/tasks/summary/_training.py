@@ -60,7 +60,7 @@ def load_summary_data(
     expected_digest: str | None = None,
     quiet: bool = False,
 ) -> SummaryData:
-    """Load pairs and split them by group. `limit` takes only so many, spread evenly.
+    """Load pairs and split them by group. `limit` takes only that many pairs, spread evenly.
 
     With `expected_digest` it looks for a cached version with that digest first, because the sources
     on this machine may have changed.

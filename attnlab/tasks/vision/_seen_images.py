@@ -1,6 +1,6 @@
 """Remember which images a run was trained or validated on, as digests of their pixels.
 
-If a data set loses or gains an image, it is split anew, and its new test part may contain training
+If a data set loses or gains an image, it is split again, and its new test part may contain training
 images. The digests find them, whatever their file names and parts.
 """
 

@@ -24,7 +24,7 @@ EVALUATION_BATCH = 500  # images
 
 
 class VisionTask(TrainingTask):
-    """Rows are images. Every epoch augments them anew.
+    """Rows are images. Every epoch augments them again.
 
     Every step has exactly `batch` images: an epoch leaves out the few images that would make a
     last, smaller batch (other ones each time), and repeats images if there are fewer than a batch.
