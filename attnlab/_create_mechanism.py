@@ -24,8 +24,8 @@ def create_mechanism(
 ) -> Mechanism:
     """Create the mechanism of this name, for queries with `heads` heads of width `head_dim`.
 
-    If you give `max_length`, longer inputs are errors. Mechanisms with a table over positions need
-    it.
+    `name` may contain options, as in models: "favor:features=64". If you give `max_length`, longer
+    inputs are errors. Mechanisms with a table over positions need it.
 
     >>> import torch, attnlab
     >>> window = attnlab.create_mechanism("window", head_dim=8, heads=2, window=3)
@@ -33,6 +33,11 @@ def create_mechanism(
     >>> window(q, k, v, attnlab.Mask(causal=True)).shape
     torch.Size([1, 2, 5, 8])
     """
+    if isinstance(name, str) and set(name) & set("*+:"):
+        groups = parse_attention(name, heads)
+        if len(groups) > 1:
+            raise ValueError(f"{name!r} has several mechanisms; give the name of one")
+        name, options = groups[0].name, {**groups[0].options, **options}
     mechanism = find_mechanism(name)
     names = [option.name for option in mechanism_options(name)]
     for option in options:
@@ -138,6 +143,8 @@ def _parse_group(part: str, spec: str) -> tuple[int | None, str, dict[str, Any]]
         option, equals, value = item.partition("=")
         if not equals:
             raise ValueError(f"attention {spec!r}: {item!r} should be option=value")
+        if option.strip() in ("head_dim", "heads", "name"):
+            raise ValueError(f"attention {spec!r}: leave out {option.strip()!r}; it is set already")
         options[option.strip()] = _parse_value(value.strip())
     if star and not count.strip().isdecimal():
         raise ValueError(f"attention {spec!r}: {count!r} is not a number of heads")

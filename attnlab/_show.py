@@ -80,7 +80,7 @@ def as_matrices(weights: Any) -> list[Matrix]:
     except (TypeError, ValueError):
         raise ValueError(
             f"show: weights is a {type(weights).__name__} that is no matrix of numbers; give "
-            "(queries, keys) or (heads, queries, keys)"
+            "(queries, keys) or (heads, queries, keys), such as A of a pair (output, A)"
         ) from None
     if array.ndim == 4 and len(array) == 1:
         array = array[0]

@@ -91,7 +91,7 @@ def save_figure(plot: Plot, path: Path, title: str = "", overwrite: bool = False
 
 def check_figure(path: Path, overwrite: bool) -> None:
     """Raises an error if the figure cannot be written, before anything is computed for it."""
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"{path}: a figure is written as SVG, PNG or PDF; name it NAME.svg")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
@@ -102,7 +102,7 @@ def check_figure(path: Path, overwrite: bool) -> None:
 def write_figure(fig: Figure, path: Path, title: str = "") -> None:
     """Writes a figure without a date, so that the same figure has the same bytes. `title` is for
     screen readers."""
-    kind = path.suffix[1:]
+    kind = path.suffix[1:].lower()
     metadata: dict[str, Any] = {"Title": clean(title)} if title else {}
     metadata |= {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
 
@@ -117,7 +117,9 @@ def write_figure(fig: Figure, path: Path, title: str = "") -> None:
 
 def plain_text(text: str, width: int = 80, lines: int = 3) -> str:
     """Text without formulas (dollar signs are escaped); long texts are wrapped, then cut."""
-    wrapped = textwrap.wrap(clean(text), width, max_lines=lines, placeholder="…")
+    # textwrap would drop a word longer than a line
+    words = (w if len(w) <= width else f"{w[: width - 1]}…" for w in clean(text).split())
+    wrapped = textwrap.wrap(" ".join(words), width, max_lines=lines, placeholder="…")
     return "\n".join(wrapped).replace("$", r"\$")
 
 

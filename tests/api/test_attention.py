@@ -116,7 +116,6 @@ X = qkv(5, 7)
         ({"q": [[1.0]]}, "q is a list; give a tensor or a numpy array"),
         ({"return_weights": "yes"}, "return_weights is 'yes'; give True or False"),
         ({"heads": 4}, "leave out 'heads'; it follows from q, k and v"),
-        ({"mechanism": "favor:heads=4"}, "leave out 'heads'; it follows from q, k and v"),
     ],
 )  # fmt: skip
 def test_arguments_of_other_libraries_name_the_right_one(arguments: Any, message: str) -> None:
@@ -132,6 +131,7 @@ def test_arguments_of_other_libraries_name_the_right_one(arguments: Any, message
         ({"q": torch.ones(7)}, "q (7,) has 1 axes; give (T, D), (H, T, D) or (B, H, T, D)"),
         ({"k": torch.ones(1, 5, 7)}, "k (1, 5, 7) has 3 axes and q (5, 7) has 2"),
         ({"q": np.ones((5, 7), int)}, "q holds int64; give floating-point numbers"),
+        ({"mechanism": "favor:heads=4"}, "'favor:heads=4': leave out 'heads'; it is set already"),
         ({"mechanism": "performr"}, "did you mean"),
         ({"mechanism": "linformer"}, "linformer: has learned parameters"),
         ({"mechanism": "favor:feature=3"}, "did you mean 'features'?"),
@@ -199,3 +199,14 @@ def test_models_and_benches_know_the_mechanism_not_the_alias() -> None:
     assert config.attention == "2*favor:features=8+2*softmax"
     assert without_repeats(["performer", "favor"]) == ["favor"]  # and no second note
     assert [note.filename for note in notes] == [__file__]
+
+
+def test_create_mechanism_takes_options_in_the_text() -> None:
+    q, k, v = (x[None, None] for x in X)
+    written = create_mechanism("favor:features=16,seed=3", head_dim=7, heads=1)
+    passed = create_mechanism("favor", head_dim=7, heads=1, features=16, seed=3)
+    assert torch.equal(written(q, k, v), passed(q, k, v))
+    with pytest.raises(ValueError, match="has several mechanisms; give the name of one"):
+        create_mechanism("2*softmax+2*elu", head_dim=7, heads=4)
+    with pytest.raises(ValueError, match="leave out 'head_dim'; it is set already"):
+        create_mechanism("favor:head_dim=9", head_dim=7, heads=1)

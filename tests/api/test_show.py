@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,6 +78,7 @@ def test_a_notebook_gets_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
         ((np.ones((33, 2, 2)),), "weights has 33 heads, more than 32"),
         (("text",), "weights is a str that is no matrix of numbers"),
         (([[1.0], [1.0, 2.0]],), "weights is a list that is no matrix of numbers"),
+        (((A, np.ones((3, 5))),), "such as A of a pair (output, A)"),
         ((A, 5), "tokens is a int; give a list of texts"),
         ((np.ones((2, 2)) * 1j,), "no matrix of numbers"),
         ((A, ["a", "b"]), "1 and 1 tokens for 3 queries and 3 keys"),
@@ -106,3 +108,9 @@ def test_a_long_matrix_is_cut_in_a_terminal(capsys: pytest.CaptureFixture[str]) 
     out = capsys.readouterr().out
     assert "(20 more rows: use path= to draw all of them)" in out
     assert len(out.splitlines()) < 110
+
+
+def test_endings_in_capitals_and_tokens_longer_than_a_label(tmp_path: Path) -> None:
+    attnlab.show(np.eye(2), tokens=["x" * 200, "b"], path=tmp_path / "A.SVG")
+    labels = re.findall(r"<!-- (.*?) -->", (tmp_path / "A.SVG").read_text(encoding="utf-8"))
+    assert any(re.fullmatch("x{8,}…", label) for label in labels), labels
