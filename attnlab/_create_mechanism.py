@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from attnlab._notes import warn_caller
 from attnlab._register_mechanism import Option, constructor_options
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
@@ -185,12 +184,9 @@ def resolve_all(attention: str | Sequence[str]) -> Any:
 
 @lru_cache
 def note_alias(alias: str) -> None:
-    """A note, once for each alias, at the first line outside attnlab."""
-    name, depth, frame = ALIASES[alias.lower()], 1, sys._getframe()
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("attnlab"):
-        depth, frame = depth + 1, frame.f_back
-    note = f"{alias!r} is called {name!r} in attnlab; using {name!r}"
-    warnings.warn(note, stacklevel=depth)
+    """A note, once for each alias."""
+    name = ALIASES[alias.lower()]
+    warn_caller(f"{alias!r} is called {name!r} in attnlab; using {name!r}")
 
 
 def find_mechanism(name: str) -> type[Mechanism]:

@@ -21,7 +21,7 @@ PACKAGE = ROOT / "attnlab"
 # The parts of DESIGN.md, lowest layer first: a part imports only from itself and from lower layers.
 LAYERS = [
     {"_lazy", "_help_groups"},
-    {"errors", "extensions", "_confidence_intervals", "_join_words"},
+    {"errors", "extensions", "_confidence_intervals", "_join_words", "_notes"},
     {"_calibration", "_safe_files"},
     {"report", "run_folder"},
     {"tasks.registry", "_show"},

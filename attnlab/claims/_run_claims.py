@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnlab.claims._claim import Claim, Evidence, Size, Trial, Verdict
+from attnlab.mechanisms._compiled import note_if_off
 
 OPPOSITE = {"holds": "refuted", "holds only when": "refuted", "refuted": "holds"}
 
@@ -90,6 +91,7 @@ def run_claims(
     >>> [result.verdict.outcome for result in run_claims([CLAIMS["copy"]], processes=1)]
     ['holds']
     """
+    note_if_off()  # here, because the pool's processes do not
     processes = processes or len(os.sched_getaffinity(0))
     parallel = [claim for claim in claims if not claim.alone]
     alone = [claim for claim in claims if claim.alone]

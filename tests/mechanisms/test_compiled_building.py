@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import multiprocessing
+import warnings
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,10 @@ import torch
 
 from attnlab import MECHANISMS, Mask, create_mechanism
 from attnlab.mechanisms._compiled import build
-from tests.support.c_compiler import needs_compiler
+from tests.support.c_compiler import forget_library, needs_compiler
 from tests.support.command_line import run
 
-
-@pytest.fixture
-def unbuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A new, empty cache; afterwards the real library again."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv(build.SWITCH, raising=False)
-    build.status.cache_clear()
-    yield tmp_path
-    build.status.cache_clear()
+NOTE = "the C kernels are off"
 
 
 def test_the_switch_turns_the_kernels_off(unbuilt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,11 +42,79 @@ def test_no_home_is_no_error(unbuilt: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not list(unbuilt.iterdir())
 
 
-def test_no_compiler_is_no_error(unbuilt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_compiler(unbuilt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(unbuilt))
     monkeypatch.delenv("CC", raising=False)
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_no_compiler_is_no_error() -> None:
     assert not build.status().active
     assert "no C compiler" in build.status().reason
+
+
+def attend_with(name: str, dtype: torch.dtype = torch.float32) -> None:
+    mechanism = create_mechanism(name, head_dim=4, heads=2).to(dtype)
+    mechanism(*torch.ones(3, 1, 2, 5, 4, dtype=dtype), Mask(True))
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_a_note_when_the_kernels_are_off() -> None:
+    """Once, where they would be used, at the line of the caller."""
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        attend_with("softmax")
+        assert not notes
+        attend_with("favor")
+        attend_with("favor")
+        attend_with("window")
+    assert [note.filename for note in notes] == [__file__]
+    sentence = str(notes[0].message)
+    assert NOTE in sentence
+    assert "no C compiler (cc, gcc or clang) was found; install one" in sentence
+    assert "ATTNLAB_COMPILED=0 hides this note" in sentence
+    assert "\n" not in sentence
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.usefixtures("no_compiler")
+def test_no_note_where_it_would_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv(build.SWITCH, "0")
+        attend_with("favor")
+    forget_library()
+    with monkeypatch.context() as patch:  # a pool of processes would repeat it
+        patch.setattr(multiprocessing, "parent_process", lambda: "another process")
+        attend_with("favor")
+    forget_library()
+    attend_with("window", dtype=torch.bfloat16)  # the kernels have other types
+    with pytest.raises(UserWarning, match=NOTE):
+        attend_with("window")
+
+
+@pytest.mark.filterwarnings("error")
+@needs_compiler
+def test_no_note_with_the_kernels() -> None:
+    forget_library()
+    attend_with("favor")
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.usefixtures("no_compiler")
+def test_commands_print_the_note_as_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.txt").write_text("to be or not to be. " * 50)
+    train = f"language train {tmp_path}/text.txt --layers 2 --heads 2 --width 8 --context 16"
+    for attention, count in (("softmax", 0), ("favor", 1), ("elu", 0)):
+        out = f"--attention {attention} --steps 2 --out {tmp_path}/{attention}"
+        code, _, err = run(f"{train} {out}", capsys)
+        assert code == 0, err
+        notes = [line for line in err.splitlines() if NOTE in line]
+        assert len(notes) == count
+        assert all(line.startswith("attnlab: note: ") for line in notes)
+    assert NOTE not in run("--help", capsys)[2]
 
 
 def test_a_failed_build_is_no_error(unbuilt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +135,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     (unbuilt / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(unbuilt / "file"))
     assert not build.status().active
-    assert "could not be built" in build.status().reason
+    assert "set XDG_CACHE_HOME to a folder of your own" in build.status().reason
 
 
 def test_a_library_belongs_to_its_compiler_and_sources(
@@ -90,9 +151,7 @@ def test_a_library_belongs_to_its_compiler_and_sources(
     assert build._key(one) != before
 
 
-def test_the_wheel_contains_the_sources() -> None:
-    """Hatch packs all files of the package; the kernels are built from these."""
-    assert {"kernels.c", "template.h"} <= {path.name for path in build.SOURCES.iterdir()}
+def test_the_mechanisms_that_have_kernels() -> None:
     assert {kind.name for kind in MECHANISMS.values() if kind.compilable} == {
         "elu",
         "relu",

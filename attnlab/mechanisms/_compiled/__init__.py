@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnlab.mechanisms._compiled.build import status
+from attnlab.mechanisms._compiled.build import note_if_off, status
 from attnlab.mechanisms._compiled.calls import can_run, peak_scratch_bytes
 from attnlab.mechanisms._compiled.kernel import absorb_in_place, causal, read, sums
 from attnlab.mechanisms._compiled.sparse import attend_blocks
@@ -12,6 +12,7 @@ __all__ = [
     "attend_blocks",
     "can_run",
     "causal",
+    "note_if_off",
     "peak_scratch_bytes",
     "read",
     "status",

@@ -3,13 +3,14 @@
 They are not built at install time: a wheel with a library would be needed for every system, could
 not use newer processor instructions (half the speed or less), and installing must not fail without
 a compiler. The library stays in the cache folder, under a hash of everything it depends on. Without
-a compiler, attnlab computes in PyTorch.
+a compiler, attnlab computes in PyTorch, and a note says so.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import multiprocessing
 import os
 import platform
 import shutil
@@ -20,7 +21,8 @@ from pathlib import Path
 
 import torch
 
-from attnlab._safe_files import write_atomically
+from attnlab._notes import warn_caller
+from attnlab.mechanisms._compiled.library_cache import load_or_build
 
 SWITCH = "ATTNLAB_COMPILED"
 SOURCES = Path(__file__).parent
@@ -62,19 +64,29 @@ def status() -> Status:
             None, "no C compiler (cc, gcc or clang) was found; install one for more speed"
         )
     try:
-        path = cache_folder() / f"kernels-{_key(compiler)}.so"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, lambda part: _compile(compiler, part))
-        library = ctypes.CDLL(str(path))
-    except (
-        OSError,
-        RuntimeError,
-        subprocess.SubprocessError,
-    ) as error:  # also raised without a home folder
+        folder = cache_folder()
+        library = load_or_build(folder, _key(compiler), lambda output: _compile(compiler, output))
+    except OSError as error:
+        hint = "set XDG_CACHE_HOME to a folder of your own"
+        return Status(None, f"the cache folder cannot be used ({_short(error)}); {hint}")
+    except (RuntimeError, subprocess.SubprocessError) as error:  # also without a home folder
         return Status(None, f"the C kernels could not be built ({_short(error)})")
     _use_pytorch_threads(library)
-    return Status(library, f"{compiler.name} built the kernels (in {path.parent})")
+    return Status(library, f"{compiler.name} built the kernels (in {folder})")
+
+
+@lru_cache(maxsize=1)
+def note_if_off() -> None:
+    """A note, once, where the kernels would be used and cannot be.
+
+    Processes of a pool have a parent that gives the note.
+    """
+    wanted = os.environ.get(SWITCH, "1") != "0" and multiprocessing.parent_process() is None
+    if wanted and not status().active:
+        warn_caller(
+            "the C kernels are off: some mechanisms are computed in PyTorch alone, several times "
+            f"slower, because {status().reason} ({SWITCH}=0 hides this note)"
+        )
 
 
 def cache_folder() -> Path:
@@ -110,10 +122,16 @@ def _processor() -> str:
 
 
 def _compile(compiler: Path, output: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(output.parent)}  # leaves nothing elsewhere if killed
     for target in TARGETS:
         paths = (str(path) for path in (output, SOURCES / "kernels.c"))
         command = [str(compiler), *FLAGS, *target, "-o", *paths, "-lpthread"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=TIMEOUT, env=environment
+            )
+        except OSError as error:
+            raise subprocess.SubprocessError(f"{compiler}: {error.strerror}") from error
         if done.returncode == 0:
             return
     raise subprocess.SubprocessError(f"{compiler.name}: {done.stderr}")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanism import needs_definition_gradients
-from attnlab.mechanisms._compiled.build import status
+from attnlab.mechanisms._compiled.build import note_if_off, status
 
 TYPES = {torch.float32: "float", torch.float64: "double"}
 # As in job.h. Packed bytes, because filling a ctypes.Structure takes longer than a decoding step.
@@ -27,7 +27,8 @@ LARGE = 1 << 22  # bytes from which new memory uses large pages, as in NumPy
 
 @torch.compiler.assume_constant_result
 def is_built() -> bool:
-    """Whether the kernels are built and loaded."""
+    """Whether the kernels are built and loaded; if not, a note says why, once."""
+    note_if_off()
     return status().active
 
 
