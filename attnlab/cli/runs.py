@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 from attnlab._command_options import Json, RunFolder, create_app, option
-from attnlab.cli._run_details import print_run
 from attnlab.cli._run_table import print_runs
 
 app = create_app("runs", "List training runs, or show one.")
@@ -26,4 +25,6 @@ def runs(
 @app.command
 def show(run: RunFolder, /) -> None:
     """Show the settings, curves and files of a run."""
+    from attnlab.cli._run_details import print_run
+
     print_run(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -9,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from attnlab._safe_files import open_regular
 from attnlab.run_folder._config import LAST_STEP, TaskSection
@@ -17,6 +18,9 @@ from attnlab.run_folder._config import LAST_STEP, TaskSection
 METRICS_BYTES = 2**29  # only the end of a longer file is read
 END_BYTES = 2**18  # searched for the last row and the last validation
 LINE_BYTES = 2**16
+TAIL_LINES = 16  # among which the last complete row is searched
+BLOCK_BYTES = 2**20
+VALIDATION = b'"validation"'
 SAMPLES = 20_000  # rows of a plotted curve
 NAMES = 30  # metrics of a validation
 LARGEST = 1e100  # beyond it differences overflow; treated as infinite
@@ -37,15 +41,16 @@ class Metrics:
 def read_metrics(path: Path, task: TaskSection, samples: int = 0) -> Metrics:
     """The last row, the best validation and, with `samples`, about that many of all rows.
 
-    Parsing takes most of the time, so only sampled rows and validations are parsed.
+    Parsing takes most of the time, so only sampled rows and validations are parsed. Without
+    `samples`, other lines are not even separated.
     """
     count = sum(1 for _ in _lines(path)) if samples else 0
     stride = math.ceil(count / samples) if count else 0
-    metrics, tail = Metrics(), deque[bytes](maxlen=16)
-    for index, line in enumerate(_lines(path)):
+    metrics, tail = Metrics(), deque[bytes](maxlen=TAIL_LINES)
+    for index, line in enumerate(_lines(path) if samples else _validations_and_tail(path)):
         tail.append(line)
         sampled = stride > 0 and index % stride == 0
-        if not sampled and b'"validation"' not in line:
+        if not sampled and VALIDATION not in line:
             continue
         row = parse_row(line) or {}
         if sampled and row:
@@ -78,7 +83,7 @@ def last_row(path: Path) -> dict[str, Any]:
         return {}
     last: dict[str, Any] = {}
     for line in reversed(lines):
-        if last and b'"validation"' not in line:
+        if last and VALIDATION not in line:
             continue
         row = clean_row(parse_row(line) or {})
         last = last or row
@@ -134,13 +139,48 @@ def to_count(value: Any) -> int | None:
 def _lines(path: Path) -> Iterator[bytes]:
     try:
         with open_regular(path, follow_links=True) as file:
-            if file.seek(0, os.SEEK_END) > METRICS_BYTES:
-                file.seek(-METRICS_BYTES, os.SEEK_END)
-            else:
-                file.seek(0)
+            _seek_start(file)
             yield from iter(lambda: file.readline(LINE_BYTES), b"")
     except OSError:
         return
+
+
+def _validations_and_tail(path: Path) -> Iterator[bytes]:
+    """Of the lines of `_lines`, those with a validation, and at least the last TAIL_LINES.
+
+    It searches whole blocks, which is many times faster than separating all lines.
+    """
+    try:
+        with open_regular(path, follow_links=True) as file:
+            _seek_start(file)
+            while block := file.read(BLOCK_BYTES):
+                block += file.readline(LINE_BYTES)  # up to the end of a line
+                lines = _select_lines(block)
+                if max(map(len, lines)) > LINE_BYTES:
+                    file.seek(-len(block), os.SEEK_CUR)
+                    break
+                yield from lines
+            yield from iter(lambda: file.readline(LINE_BYTES), b"")  # all, after a long line
+    except OSError:
+        return
+
+
+def _select_lines(block: bytes) -> list[bytes]:
+    tail = len(block)
+    for _ in range(TAIL_LINES):
+        tail = block.rfind(b"\n", 0, max(0, tail - 1)) + 1  # where the line before it starts
+    lines = []
+    position = block.find(VALIDATION, 0, tail)
+    while position >= 0:
+        end = block.index(b"\n", position) + 1
+        lines.append(block[block.rfind(b"\n", 0, position) + 1 : end])
+        position = block.find(VALIDATION, end, tail)
+    return [*lines, *io.BytesIO(block[tail:])]
+
+
+def _seek_start(file: IO[bytes]) -> None:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - METRICS_BYTES))
 
 
 def _curve_values(row: dict[str, Any]) -> dict[str, Any]:

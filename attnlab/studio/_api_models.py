@@ -30,7 +30,7 @@ from attnlab.studio._routing import (
     event_stream_options,
 )
 
-MODEL_ERRORS = (*BODY_ERRORS, 404, 409, 422, 429, 500)
+MODEL_ERRORS = (*BODY_ERRORS, 404, 409, 422, 429, 500, 503)
 
 router = APIRouter(prefix="/api", route_class=StudioRoute)
 

@@ -80,7 +80,7 @@ async def run_audit(studio: StudioDependency, body: AuditRequest) -> JobStartedR
     return JobStartedResponse(job=job.id)
 
 
-@router.get("/claims", responses=error_responses(429, 500))
+@router.get("/claims", responses=error_responses(429, 500, 503))
 async def claims(studio: StudioDependency) -> ClaimsResponse:
     """All claims, and the newest result of each."""
     ledgers = await asyncio.to_thread(studio.results.list_files, CLAIMS)
@@ -89,7 +89,7 @@ async def claims(studio: StudioDependency) -> ClaimsResponse:
     )
 
 
-@router.post("/claims", status_code=202, responses=error_responses(*BODY_ERRORS, 429, 500))
+@router.post("/claims", status_code=202, responses=error_responses(*BODY_ERRORS, 429, 500, 503))
 async def run_claims(studio: StudioDependency, body: ClaimsRequest) -> JobStartedResponse:
     """Start a job that runs some claims."""
     names = {claim["id"] for claim in (await studio.read_claim_registry())["registry"]}

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
@@ -26,15 +27,18 @@ def format_event(name: str, data: Any, event_id: str | None = None) -> bytes:
 
 
 class EventStreams:
-    """Counts the open streams and limits them."""
+    """Limits the open streams. One counts from its admission: many may be admitted at once."""
 
     def __init__(self) -> None:
-        self.open = 0
+        self.open = WeakSet[EventStream]()  # one that is dropped before it starts frees its place
 
     def respond(self, source: AsyncIterator[bytes]) -> EventStream:
-        if self.open >= limits.EVENT_STREAMS:
-            raise RequestError(429, f"All {self.open} event streams are in use; close some pages.")
-        return EventStream(self, source)
+        count = len(self.open)
+        if count >= limits.EVENT_STREAMS:
+            raise RequestError(429, f"All {count} event streams are in use; close some pages.")
+        stream = EventStream(self, source)
+        self.open.add(stream)
+        return stream
 
 
 class EventStream(Response):
@@ -47,12 +51,11 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         del scope
-        self.streams.open += 1
         try:
             with suppress(ClientGoneError):
                 await run_while_connected(receive, self._send(send))
         finally:
-            self.streams.open -= 1
+            self.streams.open.discard(self)
 
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}

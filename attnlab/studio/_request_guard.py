@@ -179,15 +179,27 @@ def add_security_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[b
     return [*headers, *((key, value) for key, value in security if key not in present)]
 
 
-async def send_error(send: Send, status: int, message: str, page: bool) -> None:
-    """Sends an error without reading the request body, so the connection must close."""
+def error_content(message: str, page: bool) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """The headers and the body of an error. The request body is not read, so the connection closes.
+
+    A page shows the message as text; the API answers with JSON.
+    """
     if page:
         kind, body = b"text/plain; charset=utf-8", message + "\n"
     else:
         kind, body = b"application/json", json.dumps({"error": message})
     content = body.encode("utf-8")
     length = str(len(content)).encode("ascii")
-    headers = [(b"content-type", kind), (b"content-length", length), (b"connection", b"close")]
+    return [
+        (b"content-type", kind),
+        (b"content-length", length),
+        (b"connection", b"close"),
+    ], content
+
+
+async def send_error(send: Send, status: int, message: str, page: bool) -> None:
+    headers, content = error_content(message, page)
+    headers = add_security_headers(headers)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": content})
 

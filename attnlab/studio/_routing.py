@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._event_stream import ClientGoneError, EventStream, run_while_connected
@@ -38,6 +39,7 @@ IMAGE_BODY = {
 }
 """The `openapi_extra` of an operation whose body is an image file."""
 BODY_ERRORS = (408, 413, 415)
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 UNKNOWN_ADDRESS = {
     404: "There is nothing at this address; GET /api/openapi.json lists all addresses.",
     405: "This address does not take that method; GET /api/openapi.json lists its methods.",
@@ -191,11 +193,22 @@ def error_response(status: int, message: str) -> JSONResponse:
 
 async def handle_unknown_address(request: Request, error: Any) -> Response:
     """The response for an address or method that does not exist."""
-    del request
     message = UNKNOWN_ADDRESS.get(error.status_code, "The request cannot be answered.")
     response = error_response(error.status_code, message)
-    response.headers.update(error.headers or {})
+    if error.status_code == 405:
+        response.headers["allow"] = ", ".join(allowed_methods(request))
     return response
+
+
+def allowed_methods(request: Request) -> list[str]:
+    """What an address takes. Each method has a route of its own, and Starlette names only one."""
+    routes = request.app.routes
+    scopes = {method: {**request.scope, "method": method} for method in METHODS}
+    return [
+        method
+        for method, scope in scopes.items()
+        if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    ]
 
 
 def _reject_constant(name: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 import socket
+import tempfile
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
@@ -13,10 +15,16 @@ import uvicorn
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._allowed_folders import AllowedFolders
 from attnlab.studio._app import StudioApp
+from attnlab.studio._connection import StudioConnection, raise_open_file_limit
 from attnlab.studio._request_guard import AccessKeys
 
 HOST = "127.0.0.1"
 SHUTDOWN_SECONDS = 5  # for requests to end after Ctrl-C
+OPENING_PAGE = """\
+<!doctype html><html lang="en"><meta charset="utf-8"><title>attnlab studio</title>
+<meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url={address}">
+<p><a href="{address}">Open the studio</a></p></html>
+"""
 
 
 def serve(
@@ -37,15 +45,27 @@ def serve(
         f"attnlab studio: {address}\nIt shows the runs in {folders.runs}. Press Ctrl-C to stop.",
         flush=True,
     )
+    raise_open_file_limit()
     app = StudioApp(folders, keys)
-    if browser:
-        webbrowser.open(address)
-    try:
-        StudioServer(server_config(app), app).run(sockets=[listener])
-    except KeyboardInterrupt:  # uvicorn raises it again once all is closed
-        pass
-    finally:
-        listener.close()
+    with ExitStack() as stack:
+        stack.callback(listener.close)
+        if browser:
+            webbrowser.open(stack.enter_context(opening_page(address)).as_uri())
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again once all is closed
+            StudioServer(server_config(app), app).run(sockets=[listener])
+
+
+@contextmanager
+def opening_page(address: str) -> Iterator[Path]:
+    """A page that leads to the address, and that only you can read.
+
+    All users of a machine can see the arguments of a browser, so the token must not be in them.
+    """
+    with tempfile.TemporaryDirectory(prefix="attnlab-studio-") as folder:
+        page = Path(folder) / "open.html"
+        page.touch(0o600)
+        page.write_text(OPENING_PAGE.format(address=address), encoding="utf-8")
+        yield page
 
 
 def server_config(app: StudioApp) -> uvicorn.Config:
@@ -55,7 +75,7 @@ def server_config(app: StudioApp) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         lifespan="on",
-        http="h11",
+        http=StudioConnection,
         h11_max_incomplete_event_size=limits.HEADER_BYTES,
         ws="none",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,

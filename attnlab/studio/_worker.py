@@ -72,9 +72,9 @@ def main() -> None:
     while True:
         message, attached = calls.get()
         sender.cancelled.clear()
-        sender.send({"started": True})
         try:
             call = find_call(message["call"])
+            sender.send({"started": True})  # imports are done: until now another worker may take it
             value, attached = call(message["arguments"], attached, sender)
             sender.send({"done": value}, attached)
         except CallCancelled:

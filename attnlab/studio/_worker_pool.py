@@ -47,16 +47,20 @@ class Worker:
         paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
         threads = str(max(1, (os.cpu_count() or 1) // 2))
         environment = {"OMP_NUM_THREADS": threads, "HF_HUB_OFFLINE": "1", **os.environ}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",  # do not import modules from the current folder
-            "-m",
-            PROGRAM,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            env={**environment, "PYTHONPATH": paths},
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",  # do not import modules from the current folder
+                "-m",
+                PROGRAM,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                env={**environment, "PYTHONPATH": paths},
+            )
+        except OSError as error:
+            message = f"No process for the model could be started ({error.strerror}); try again."
+            raise RequestError(503, message) from None
         return Worker(process)
 
     @property
@@ -126,8 +130,9 @@ class Worker:
             code = await self.process.wait()
             reason = f"signal {-code}" if code < 0 else f"code {code}"
             raise (RequestError if started else WorkerNotStartedError)(
-                500,
-                f"The model failed: its process ended with {reason}; maybe it ran out of memory.",
+                503,
+                f"The process of the model ended with {reason}; maybe it ran out of memory. Try "
+                "again: the studio starts another.",
             ) from None
 
 

@@ -244,6 +244,10 @@ def test_the_documentation_names_every_status_and_limit() -> None:
     )
     assert f"more than {limits.TEXT_CHARACTERS:,} characters" in limits_text
     assert f"at most {limits.METRIC_ROWS:,} rows" in limits_text
+    slow_text = " ".join(page.split("- Slow clients")[1].split("\n- ")[0].split())
+    seconds = [int(number) for number in re.findall(r"(?:within|body within) (\d+)", slow_text)]
+    assert seconds == [limits.HEADER_SECONDS, limits.BODY_SECONDS, limits.WRITE_SECONDS]
+    assert f"{limits.CONNECTIONS:,} connections and {limits.EVENT_STREAMS} event" in slow_text
 
 
 # The declarations

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from starlette.testclient import TestClient
 
 from attnlab.studio import _request_limits as limits
+from attnlab.studio._app import create_api
 from attnlab.studio._request_guard import HEADERS, AccessKeys, RequestGuard
 from tests.support.studio_secret_files import error_message, make_runs_and_secrets
-from tests.support.studio_servers import KEYS, ORIGIN, start_studio, studio_client
+from tests.support.studio_servers import (
+    KEYS,
+    ORIGIN,
+    run_studio_command,
+    start_studio,
+    studio_client,
+)
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +264,19 @@ def test_unknown_addresses_and_methods_are_reported(client: TestClient) -> None:
             error_message(response)
 
 
+@pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "PATCH"])
+def test_a_wrong_method_lists_all_right_ones(client: TestClient, method: str) -> None:
+    """Each method has a route of its own; the header names them all."""
+    paths = {
+        path: {m.upper() for m in each} for path, each in create_api().openapi()["paths"].items()
+    }
+    assert {"GET", "POST"} in paths.values()
+    for path, methods in {**paths, "/": {"GET", "HEAD"}, "/static/x": {"GET", "HEAD"}}.items():
+        response = client.request(method, path.replace("{id}", "x"))
+        assert response.status_code == 405, path
+        assert set(response.headers["allow"].split(", ")) == methods, path
+
+
 # The command
 
 
@@ -290,6 +312,28 @@ def test_it_listens_on_this_machine_only_and_ends_with_control_c(runs: Path) -> 
         assert server.process.stderr.read() == ""
         with pytest.raises(ConnectionError), server.request("GET", "/"):
             pass
+
+
+def test_the_token_is_not_in_the_arguments_of_the_browser(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other users of the machine can see the arguments, but cannot read the file that they name."""
+    browser, record = tmp_path / "browser", tmp_path / "record"
+    lines = ["#!/bin/sh", f'echo "$@" > {record}.part', f"mv {record}.part {record}"]
+    browser.write_text("\n".join(lines) + "\n")
+    browser.chmod(0o700)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    with run_studio_command("--runs", str(runs), "--port", "0") as server:
+        while not record.exists():
+            time.sleep(0.01)
+        arguments = record.read_text()
+        assert server.token not in arguments
+        page = Path(url2pathname(urlsplit(arguments.strip()).path))
+        assert page.stat().st_mode & 0o777 == 0o600
+        assert page.parent.stat().st_mode & 0o777 == 0o700
+        assert f'content="0; url={server.origin}/?token={server.token}"' in page.read_text()
+        assert server.interrupt() == 0
+        assert not page.parent.exists()
 
 
 def test_the_longest_allowed_address_is_answered(runs: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import os
 import random
@@ -22,6 +23,8 @@ from attnlab.studio._http_errors import RequestError
 from attnlab.studio._jobs import JobQueue
 from attnlab.studio._worker_messages import pack_frame, read_frame, receive_frame
 from attnlab.studio._worker_pool import Worker, WorkerPool
+from tests.support.studio_client import studio_behind
+from tests.support.studio_secret_files import error_message
 from tests.support.studio_servers import make_run, studio_client
 
 
@@ -99,7 +102,7 @@ def test_a_result_with_attached_bytes() -> None:
     [
         ("refuse", 422, "this question cannot be read"),
         ("break", 500, "The model failed: RuntimeError: weights of another shape"),
-        ("end", 500, "ended with code 7"),
+        ("end", 503, "ended with code 7"),
     ],
 )
 def test_a_failed_call_gives_a_message_and_the_next_succeeds(
@@ -161,12 +164,68 @@ def test_a_worker_that_dies_during_a_call_is_reported(tmp_path: Path) -> None:
         while not (tmp_path / "started").exists():
             await asyncio.sleep(0.01)
         os.kill(worker.process.pid, signal.SIGKILL)
-        with pytest.raises(RequestError, match="its process ended with signal 9") as raised:
+        with pytest.raises(RequestError, match="ended with signal 9; maybe it ran out") as raised:
             await task
-        assert raised.value.status == 500
+        assert raised.value.status == 503
         assert pool.workers == []
 
     with_pool(act)
+
+
+def test_workers_that_are_killed_while_they_start_answer_503(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests the whole studio. If only the first is killed, another one takes the call."""
+    make_run(tmp_path / "one")
+    original_start, kills = Worker.start, 0
+
+    async def start_and_kill() -> Worker:
+        nonlocal kills
+        worker = await original_start()
+        if kills:
+            kills -= 1
+            os.kill(worker.process.pid, signal.SIGKILL)
+        return worker
+
+    monkeypatch.setattr(Worker, "start", start_and_kill)
+    body = {"run": "one", "questions": ["sleep 0"]}
+    with studio_client(tmp_path) as client:
+        for kills, status in ((1, 200), (2, 503), (0, 200)):  # noqa: B007 (it is nonlocal)
+            response = client.post("/api/ask", json=body)
+            assert response.status_code == status, response.text
+            for worker in studio_behind(client).pool.workers:
+                worker.kill()
+            if status == 503:
+                message = error_message(response)
+                assert message.startswith("The process of the model ended with signal 9; ")
+
+
+def test_a_worker_that_dies_in_its_imports_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Importing torch takes seconds, in which the call has not started."""
+    monkeypatch.setenv("DYING_IMPORT_MARKER", str(tmp_path / "died"))
+
+    async def act(pool: WorkerPool) -> None:
+        assert await pool.call("dying_import", {}) == ("imported", b"")
+        assert (tmp_path / "died").exists()
+
+    with_pool(act)
+
+
+def test_a_worker_that_cannot_start_answers_503(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: Any, **__: Any) -> Any:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    make_run(tmp_path / "one")
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", fail)
+    with studio_client(tmp_path) as client:
+        response = client.post("/api/ask", json={"run": "one", "questions": ["sleep 0"]})
+    assert response.status_code == 503
+    expected = "No process for the model could be started (Resource temporarily unavailable)"
+    assert error_message(response) == f"{expected}; try again."
 
 
 def test_slow_workers_block_no_request_while_one_is_free() -> None:
@@ -386,5 +445,5 @@ def test_a_slow_request_blocks_no_other(tmp_path: Path) -> None:
         for worker in app.studio.pool.workers:
             if worker not in app.studio.pool.idle:
                 worker.kill()
-        assert slow.result(60).status_code == 500
+        assert slow.result(60).status_code == 503
         assert client.get("/api/runs").status_code == 200

@@ -50,4 +50,5 @@ def write(arguments: dict[str, Any], attached: bytes, send_event: EventSender) -
 
 if __name__ == "__main__":
     worker.CALLS |= dict.fromkeys(("ask", "write", "bench"), "tests.support.studio_fake_worker")
+    worker.CALLS["dying_import"] = "tests.support.studio_dying_import"
     worker.main()

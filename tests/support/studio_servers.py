@@ -145,6 +145,7 @@ class StudioThread:
     """A studio in a thread of this process, on a real socket: tests can change its limits."""
 
     def __init__(self, port: int) -> None:
+        self.server: StudioServer | None = None
         self.keys = AccessKeys("right-token", "right-cookie", port)
         self.origin = f"http://127.0.0.1:{port}"
         cookie = f"{self.keys.cookie_name}={self.keys.cookie}"
@@ -155,13 +156,18 @@ class StudioThread:
             assert response.status == 200, response.read()
             return json.loads(response.read())
 
+    def open_connections(self) -> list[Any]:
+        """The connections that the server has not closed."""
+        assert self.server is not None
+        return list(self.server.server_state.connections)
+
 
 @contextmanager
 def start_studio_thread(runs: Path) -> Iterator[StudioThread]:
     listener = bind_socket(0)
     studio = StudioThread(listener.getsockname()[1])
     app = StudioApp(AllowedFolders.resolve(runs), studio.keys)
-    server = StudioServer(server_config(app), app)
+    server = studio.server = StudioServer(server_config(app), app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
