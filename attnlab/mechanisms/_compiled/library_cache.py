@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attnlab._safe_files import open_regular, write_atomically
+from attnlab._safe_files import open_regular
 
 WAIT = 120.0  # seconds for another process that builds; then build too, which is only a waste
 MAX_BYTES = 1 << 24
@@ -120,27 +120,19 @@ def _acquire(handle: int) -> bool:
 
 
 def _build(path: Path, key: str, compile_to: Callable[[Path], None], alone: bool) -> ctypes.CDLL:
-    if alone:
-        _remove_leftovers(path.parent)
+    if alone:  # remove what killed processes left
+        for each in path.parent.glob(f"{BUILDING}*"):
+            shutil.rmtree(each)
     with tempfile.TemporaryDirectory(prefix=BUILDING, dir=path.parent) as folder:
         output = Path(folder) / "kernels.so"
         compile_to(output)
         content = output.read_bytes()
-    try:
-        library = load(content)  # before it is stored: it must work
-    except OSError as error:
-        raise RuntimeError(f"they cannot be loaded: {error}") from error
-
-    def write(part: Path) -> None:
-        part.write_bytes(content + _digest(key, content))
-        part.chmod(0o644)
-
-    write_atomically(path, write)
+        try:
+            library = load(content)  # before it is stored: it must work
+        except OSError as error:
+            raise RuntimeError(f"they cannot be loaded: {error}") from error
+        # only this user can open this folder, so nobody can hold the file open for writing
+        output.write_bytes(content + _digest(key, content))
+        output.chmod(0o644)
+        output.replace(path)
     return library
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """What killed processes left."""
-    for pattern in (f"{BUILDING}*", ".*.part"):
-        for each in folder.glob(pattern):
-            shutil.rmtree(each) if each.is_dir() else each.unlink()
