@@ -139,7 +139,7 @@ def test_presets_open_and_the_address_restores_them(playground: Path, watched: W
     page.get_by_label("k2", exact=True).check()
     page.get_by_role("button", name="more heads").click()
     # the address follows the last change after a pause: wait until the page is complete
-    page.wait_for_function("() => /queries=.*seed=2/.test(location.hash)", timeout=60_000)
+    page.wait_for_function("() => /queries=.*seed=2/.test(location.hash)")
     before = page.locator(".results").inner_text()
     cloud = page.locator(".cloud").first.get_attribute("d")
     address = page.evaluate("() => location.hash")

@@ -16,8 +16,6 @@ from tests.support.browser import Watched, chromium
 from tests.support.claim_ledgers import HOSTILE
 from tests.support.page_widths import check_width, every_width
 
-TIMEOUT = 120_000  # milliseconds; the machines are shared
-
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
@@ -38,7 +36,6 @@ def watched(browser: Any) -> Iterator[Watched]:
 
 
 def open_page(watched: Watched, path: Path, section: str = "") -> Any:
-    watched.page.set_default_timeout(TIMEOUT)
     watched.page.goto(path.as_uri() + (f"#show={section}" if section else ""))
     watched.page.locator("[data-painted=report]").wait_for()
     return watched.page
@@ -74,6 +71,7 @@ def test_copy_a_command(page_path: Path, watched: Watched) -> None:
     watched.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = open_page(watched, page_path, "next")
     row = page.locator(".part", has_text="attnlab tour")
+    watched.keep_messages()
     row.get_by_role("button").click()
     row.get_by_role("button", name="Copied").wait_for()
     assert page.evaluate("() => navigator.clipboard.readText()") == "attnlab tour"

@@ -19,11 +19,9 @@ from typing import Any
 import pytest
 
 from attnlab.interpret._look import LookResult, look
-from tests.support.browser import chromium
+from tests.support.browser import HANG, chromium
 from tests.support.hostile_capture import HOSTILE, VIEWS, hostile
 from tests.support.text_models import TOKENS, decoder
-
-TIMEOUT = 120_000  # milliseconds; the machines are shared
 
 
 def look_at_text(**options: Any) -> LookResult:
@@ -77,12 +75,15 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
     )
     address = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(240):
+        end = time.monotonic() + HANG / 1000
+        while True:
             try:
-                urllib.request.urlopen(f"{address}/api", timeout=2).close()
+                urllib.request.urlopen(f"{address}/api", timeout=20).close()
                 break
             except OSError:
-                time.sleep(0.5)
+                assert process.poll() is None
+                assert time.monotonic() < end
+                time.sleep(0.1)
         yield address
     finally:
         os.killpg(process.pid, signal.SIGTERM)
@@ -95,14 +96,15 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
 
 def execute(page: Any) -> None:
     """Run the cell, again if needed: JupyterLab drops cells until the kernel is connected."""
-    for _ in range(8):
-        page.locator(".jp-Notebook .cm-content").first.click()
-        page.keyboard.press("Control+Enter")
-        page.wait_for_timeout(5000)
-        prompt = page.locator(".jp-InputPrompt").first.inner_text()
-        if re.search(r"[*\d]", prompt):
+    accepted = page.locator(".jp-InputPrompt", has_text=re.compile(r"[*\d]")).first
+    for number in range(HANG // 100):
+        if number % 50 == 0:  # every five seconds
+            page.locator(".jp-Notebook .cm-content").first.click()
+            page.keyboard.press("Control+Enter")
+        page.wait_for_timeout(100)
+        if accepted.count():
             break
-    page.wait_for_selector(".jp-OutputArea canvas", timeout=TIMEOUT)
+    page.wait_for_selector(".jp-OutputArea canvas")
 
 
 def test_in_jupyter_lab(tmp_path: Path) -> None:
@@ -123,6 +125,7 @@ def test_in_jupyter_lab(tmp_path: Path) -> None:
     (tmp_path / "a.ipynb").write_text(json.dumps(notebook))
     with chromium() as browser, jupyter_lab(tmp_path) as address:
         page = browser.new_page(viewport={"width": 1200, "height": 900})
+        page.set_default_timeout(HANG)
         foreign: list[str] = []
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
@@ -135,9 +138,9 @@ def test_in_jupyter_lab(tmp_path: Path) -> None:
                 else foreign.append(request.url)
             ),
         )
-        page.goto(f"{address}/lab/tree/a.ipynb", timeout=TIMEOUT)
-        page.wait_for_selector(".jp-Notebook .cm-content", timeout=TIMEOUT)
-        page.wait_for_selector("[data-status=idle]", timeout=TIMEOUT)
+        page.goto(f"{address}/lab/tree/a.ipynb")
+        page.wait_for_selector(".jp-Notebook .cm-content")
+        page.wait_for_selector("[data-status=idle]")
         execute(page)
         tabs = page.locator(".jp-OutputArea [role=tab]")
         console: list[str] = []  # from here on: JupyterLab itself logs warnings when it starts
@@ -145,9 +148,7 @@ def test_in_jupyter_lab(tmp_path: Path) -> None:
         assert tabs.count() == len(VIEWS)
         for number in range(len(VIEWS)):
             tabs.nth(number).click()
-            page.wait_for_selector(
-                ".jp-OutputArea canvas, .jp-OutputArea p.message", timeout=TIMEOUT
-            )
+            page.wait_for_selector(".jp-OutputArea canvas, .jp-OutputArea p.message")
             if page.locator(".jp-OutputArea canvas").count():
                 page.locator(".jp-OutputArea .area").focus()
                 page.keyboard.press("ArrowDown")  # a tip, which shows a token

@@ -65,11 +65,17 @@ def test_sections_are_tabs(pages: dict[str, Path], watched: Watched) -> None:
     watched.check()
 
 
-def color_at(page: Any, fraction_x: float, fraction_y: float) -> tuple[int, int, int]:
-    """The color of the first heatmap at a relative position."""
+FILL = "document.elementFromPoint(x, y).getAttribute('fill')"
+
+
+def point_at(page: Any, fraction_x: float, fraction_y: float) -> list[float]:
+    """The point of the first heatmap at a relative position."""
     box = page.locator("figure.map [role=application]").first.bounding_box()
-    point = [box["x"] + fraction_x * box["width"], box["y"] + fraction_y * box["height"]]
-    fill = page.evaluate("([x, y]) => document.elementFromPoint(x, y).getAttribute('fill')", point)
+    return [box["x"] + fraction_x * box["width"], box["y"] + fraction_y * box["height"]]
+
+
+def color_at(page: Any, fraction_x: float, fraction_y: float) -> tuple[int, int, int]:
+    fill = page.evaluate(f"([x, y]) => {FILL}", point_at(page, fraction_x, fraction_y))
     red, green, blue = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
     return red, green, blue
 
@@ -105,12 +111,13 @@ def test_heatmap_colors_and_values(pages: dict[str, Path], watched: Watched) -> 
 
 def test_heatmap_follows_dark_mode(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"])
-    light = color_at(page, 0.7, 0.05)
+    light, point = color_at(page, 0.7, 0.05), point_at(page, 0.7, 0.05)
+    fill = page.evaluate(f"([x, y]) => {FILL}", point)
     button = page.get_by_role("button", name=re.compile("^Colors"))
     button.click()
     button.click()  # dark
     page.wait_for_selector(".attnlab[data-theme=dark]")
-    page.wait_for_timeout(200)
+    page.wait_for_function(f"([x, y, light]) => {FILL} !== light", arg=[*point, fill])
     assert sum(color_at(page, 0.7, 0.05)) < sum(light)
     watched.check()
 
@@ -261,6 +268,7 @@ def test_every_kind_of_block(watched: Watched, tmp_path: Path) -> None:
         "all => all.map(each => getComputedStyle(each).backgroundColor)"
     )
     assert shades[0] != shades[1]
+    watched.keep_messages()
     page.get_by_role("button", name="Copy").click()
     page.get_by_text(re.compile("^(Copied|Selected)$")).wait_for()
     assert page.get_by_role("link", name="Another page").get_attribute("href") == "other file.html"

@@ -24,6 +24,7 @@ WORK = "sleep 3600"
 def _fake_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "PROGRAM", "tests.support.studio_fake_worker")
     monkeypatch.setattr(limits, "WORKERS", 1)
+    monkeypatch.setattr(worker_pool, "CANCEL_SECONDS", 0.1)  # a call that sleeps does not stop
 
 
 @pytest.fixture
@@ -73,7 +74,8 @@ def test_a_disconnect_during_the_release_loses_no_worker() -> None:
         while pool.idle:
             await asyncio.sleep(0.01)
         async with pool.changed:
-            await asyncio.sleep(0.5)  # the result is there, and the release waits
+            while not pool.releases:  # the result is there, and the release waits
+                await asyncio.sleep(0.01)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
         while pool.releases:

@@ -228,16 +228,22 @@ def test_a_worker_that_cannot_start_answers_503(
     assert error_message(response) == f"{expected}; try again."
 
 
-def test_slow_workers_block_no_request_while_one_is_free() -> None:
+def test_slow_workers_block_no_request_while_one_is_free(tmp_path: Path) -> None:
+    def start_slow_call(pool: WorkerPool, number: int) -> asyncio.Task[Any]:
+        return asyncio.create_task(ask(pool, f"touch {tmp_path / str(number)}", "sleep 600"))
+
+    async def until_started(count: int) -> None:
+        """A call that had not started would be repeated by another worker."""
+        while len(list(tmp_path.iterdir())) < count:
+            await asyncio.sleep(0.01)
+
     async def act(pool: WorkerPool) -> None:
         await ask(pool, "sleep 0")
-        slow = [asyncio.create_task(ask(pool, "sleep 600")) for _ in range(limits.WORKERS - 1)]
-        while len(pool.workers) < limits.WORKERS - 1 or pool.idle:
-            await asyncio.sleep(0.01)
+        slow = [start_slow_call(pool, number) for number in range(limits.WORKERS - 1)]
+        await until_started(limits.WORKERS - 1)
         assert (await ask(pool, "sleep 0"))["answers"] == []  # one worker is free
-        last = asyncio.create_task(ask(pool, "sleep 600"))
-        while pool.idle:
-            await asyncio.sleep(0.01)
+        last = start_slow_call(pool, limits.WORKERS)
+        await until_started(limits.WORKERS)
         waits = asyncio.create_task(ask(pool, "sleep 0"))
         await asyncio.sleep(0.1)
         assert not waits.done()
@@ -291,7 +297,7 @@ def test_a_cancelled_call_leaves_the_worker_usable() -> None:
     """Even in the middle of a frame: the next call still works."""
 
     async def cancel_after(pool: WorkerPool, seconds: float) -> None:
-        async with pool.stream("ask", {"questions": ["count 2000"]}) as frames:
+        async with pool.stream("ask", {"questions": ["count 1000000"]}) as frames:
             async with asyncio.timeout(seconds):
                 async for _ in frames:
                     pass
@@ -310,15 +316,17 @@ def test_a_cancelled_call_leaves_the_worker_usable() -> None:
     with_pool(act)
 
 
-def test_a_worker_that_does_not_stop_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_does_not_stop_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(worker_pool, "CANCEL_SECONDS", 0.2)
+    started = tmp_path / "started"
 
     async def act(pool: WorkerPool) -> None:
-        task = asyncio.create_task(ask(pool, "sleep 600"))
-        while not pool.workers:
+        task = asyncio.create_task(ask(pool, f"touch {started}", "sleep 600"))
+        while not started.exists():
             await asyncio.sleep(0.01)
         worker = pool.workers[0]
-        await asyncio.sleep(0.3)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         while pool.releases:
@@ -445,5 +453,5 @@ def test_a_slow_request_blocks_no_other(tmp_path: Path) -> None:
         for worker in app.studio.pool.workers:
             if worker not in app.studio.pool.idle:
                 worker.kill()
-        assert slow.result(60).status_code == 503
+        assert slow.result(300).status_code == 503
         assert client.get("/api/runs").status_code == 200

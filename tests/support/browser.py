@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+HANG = 300_000  # milliseconds; ends only what hangs, also on a busy machine
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
@@ -21,7 +22,7 @@ def chromium() -> Iterator[Any]:
     if program is None:
         pytest.skip("Chromium is not installed")
     with play.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=program, args=FLAGS)
+        browser = started.chromium.launch(executable_path=program, args=FLAGS, timeout=HANG)
         try:
             yield browser
         finally:
@@ -35,6 +36,7 @@ class Watched:
         """Offline, or with access only to `origin`, a server of this machine."""
         settings = {"viewport": {"width": 1100, "height": 800}, "accept_downloads": True}
         self.context = browser.new_context(**{**settings, **options})
+        self.context.set_default_timeout(HANG)
         self.context.set_offline(not origin)
         self.allowed = ("file:", "data:", "blob:", *([f"{origin}/"] if origin else []))
         self.page = self.context.new_page()
@@ -60,7 +62,7 @@ class Watched:
 
     def painted(self) -> None:
         """Waits until the view is drawn."""
-        self.page.wait_for_selector(".attnlab[data-painted]", timeout=20_000)
+        self.page.wait_for_selector(".attnlab[data-painted]")
 
     def press(self, *keys: str) -> None:
         for key in keys:
@@ -69,6 +71,13 @@ class Watched:
             )
             self.page.keyboard.press(key)
             self.painted()
+
+    def keep_messages(self) -> None:
+        """Stops the timers that take messages away after seconds, before a test has read them."""
+        self.page.evaluate(
+            "() => { const start = window.setTimeout; window.setTimeout = (call, pause) => "
+            "pause >= 1000 ? 0 : start(call, pause) }"
+        )
 
     def check(self) -> None:
         """Fails if the page loaded anything else, or logged an error."""

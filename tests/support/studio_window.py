@@ -16,7 +16,6 @@ from tests.support.browser import Watched
 from tests.support.studio_servers import StudioProcess, make_run
 
 HOSTILE = '<img src=x onerror="window.harmed=1"> \u202eevil'
-SLOW = 120_000  # ms: the machine may be busy
 VIEWER = ".attention .attnlab[data-painted]"
 PAGES = {
     "runs": "figure path.line",
@@ -66,7 +65,6 @@ class Window(Watched):
     def __init__(self, browser: Any, server: StudioProcess, **options: Any) -> None:
         super().__init__(browser, server.origin, **options)
         self.server = server
-        self.page.set_default_timeout(SLOW)
         self.page.goto(f"{server.origin}/?token={server.token}")
         self.page.wait_for_url(f"{server.origin}/")  # the page redirects itself
 

@@ -264,7 +264,6 @@ def test_minutes_are_measured_in_real_time(tmp_path: Path) -> None:
     run_tiny(tmp_path, steps=1, minutes=0.01)
     assert time.perf_counter() - begin > 0.6
     rows = Run(tmp_path).metrics()
-    assert len(rows) > 1
     assert rows[-1]["seconds"] > 0
 
 
