@@ -8,34 +8,56 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+PART = ".part"  # the end of the name of a temporary folder
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a temporary file or folder, then rename it to `path` in one step.
 
-    If anything fails, `path` is unchanged.
+    If anything fails, `path` is unchanged. All temporary files are in one hidden folder, also those
+    of libraries, so a killed process leaves nothing else.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    owner = f"{os.getpid()}-{threading.get_ident():x}"
+    holder = path.with_name(f".{path.name[:99]}.{owner}{PART}")
+    temporary, old = holder / path.name, holder / ".old"
     try:
+        shutil.rmtree(holder, ignore_errors=True)
+        holder.mkdir()
         write(temporary)
         _sync(temporary)
         if temporary.is_dir() and path.exists():
-            shutil.rmtree(path)
+            path.rename(old)  # a folder that is not empty cannot be replaced
         temporary.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
-        raise OSError(
-            f"{path}: could not be written ({error.strerror or error}); "
-            "free some space or choose another folder; the old file is unchanged"
-        ) from error
+        if old.exists() and not path.exists():
+            old.rename(path)
+        raise could_not_write(path, error, "the old file is unchanged") from error
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(holder, ignore_errors=True)
+
+
+def could_not_write(path: Path, error: OSError, consequence: str) -> OSError:
+    """An error that says which file could not be written, why, and what would work."""
+    return OSError(
+        f"{path}: could not be written ({error.strerror or error}); "
+        f"free some space or choose another folder; {consequence}"
+    )
+
+
+def remove_partial_files(folder: Path) -> None:
+    """Remove what `write_atomically` left there when its process was killed."""
+    for path in folder.glob(f".*{PART}"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
         else:
-            temporary.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
 
 def check_output_file(path: Path, overwrite: bool) -> None:
@@ -74,7 +96,7 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, write)
 
 
-def open_regular(path: Path, *, follow_links: bool = False) -> IO[bytes]:
+def open_regular(path: Path, *, follow_links: bool = False) -> BufferedReader:
     """Open only a regular file: a pipe would block forever, and a device never end."""
     no_links = 0 if follow_links else os.O_NOFOLLOW
     handle = os.open(path, os.O_RDONLY | no_links | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -111,10 +133,11 @@ def _sync(path: Path) -> None:
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
     if path.is_dir():
-        _sync_folder(path)
+        sync_folder(path)
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Flush the names in a folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

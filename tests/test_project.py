@@ -22,7 +22,7 @@ PACKAGE = ROOT / "attnlab"
 LAYERS = [
     {"_lazy", "_help_groups"},
     {"errors", "extensions", "_confidence_intervals", "_join_words", "_notes"},
-    {"_calibration", "_safe_files"},
+    {"_calibration", "_safe_files", "_tensor_files"},
     {"report", "run_folder"},
     {"tasks.registry", "_show"},
     {"mask", "_image_files", "state", "tokenizer"},

@@ -38,7 +38,8 @@ from attnlab.compare._runs import (
 from attnlab.errors import InterruptedTraining, TrainingStoppedError
 from attnlab.report import Figure, Lines, Report, save_figure, save_page
 from attnlab.run_folder import RunFolder, StartMode
-from attnlab.run_folder._file_names import LOCK, TOKENIZER
+from attnlab.run_folder._file_names import LOCK
+from attnlab.run_folder._removal import removal, removal_began, remove_empty_folders
 from attnlab.run_folder._run_list import find_runs
 from attnlab.tasks.comparison import TRIAL_FOLDER, Comparison, ComparisonTrial, TrainingBudget
 from attnlab.tasks.registry import result_files
@@ -107,7 +108,7 @@ def compare(
     if start is StartMode.RESUME:
         attempts = read_attempts(folder / RESULTS, comparison, plan, trials)
     with RunFolder(folder).locked() if is_main_process() else nullcontext():
-        if start is StartMode.OVERWRITE:
+        if start is StartMode.OVERWRITE or removal_began(folder):
             remove_comparison(folder)
         for note in comparison.notes(trials):
             _print_progress(note, quiet)
@@ -221,34 +222,42 @@ def check_output_folder(folder: Path, start: StartMode) -> None:
         raise ValueError(f"{folder}: is a file; give a folder")
     exists = (folder / RESULTS).exists()
     if start is StartMode.RESUME and not exists:
-        raise ValueError(f"{folder}: holds no comparison to resume; {RESULTS} is missing")
-    if start is StartMode.NEW and (exists or _trial_runs(folder)):
+        raise ValueError(
+            f"{folder}: holds no comparison to resume; {RESULTS} is missing; start without --resume"
+        )
+    if start is StartMode.NEW and exists:
         raise ValueError(
             f"{folder}: already holds a comparison; give --resume to continue it, --overwrite to "
             "replace it, or another folder"
+        )
+    if start is StartMode.NEW and not removal_began(folder) and _trial_runs(folder):
+        raise ValueError(
+            f"{folder}: has runs of a comparison, but its {RESULTS} is missing; give --overwrite "
+            "to remove them, or another folder"
         )
 
 
 def remove_comparison(folder: Path) -> None:
     """Deletes all runs of a comparison, also those that the new one lacks: they would look like its
     own. Your other files stay."""
-    for path in _trial_runs(folder):
-        run = RunFolder(path, (*result_files(), TOKENIZER))
-        with run.locked():
-            run.delete()
-        run.remove(LOCK)
-        for parent in (path, path.parent):
-            if parent != folder and not any(parent.iterdir()):
-                parent.rmdir()
-    for path in (folder / RESULTS, folder / PAGE, *folder.glob(FIGURES)):
-        path.unlink(missing_ok=True)
+    with removal(folder, RESULTS):
+        for path in (folder / PAGE, *folder.glob(FIGURES)):
+            path.unlink(missing_ok=True)
+        for path in _trial_runs(folder):
+            RunFolder(path, result_files()).delete_folder()
+        for path in _trial_folders(folder):
+            remove_empty_folders(path)
+
+
+def _trial_folders(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*") if TRIAL_FOLDER.fullmatch(path.name)]
 
 
 def _trial_runs(folder: Path) -> list[Path]:
-    """The run folders of a comparison. A trial's folder may hold several."""
-    runs = find_runs(folder)
-    return [path for path in runs if path != folder
-            and TRIAL_FOLDER.fullmatch(path.relative_to(folder).parts[0])]  # fmt: skip
+    """The run folders of a comparison, also those that never began. A trial may have several."""
+    runs = [path for trial in _trial_folders(folder) for path in find_runs(trial)]
+    locks = [path.parent for trial in _trial_folders(folder) for path in trial.rglob(LOCK)]
+    return sorted({*runs, *locks})
 
 
 def _write(folder: Path, plan: dict[str, Any], result: ComparisonResult) -> None:

@@ -12,6 +12,7 @@ TOKENIZER = "tokenizer.json"
 METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
 LOCK = ".lock"
+REMOVING = ".removing"  # the old config.json, while the rest of its run is removed
 
 PURPOSES = {
     CONFIG: "all settings, seed and versions",

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import fcntl
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from attnlab._safe_files import open_regular
-from attnlab.run_folder._file_names import LOCK
+from attnlab._safe_files import open_regular, remove_partial_files
+from attnlab.run_folder._file_names import CHECKPOINTS, LOCK
 
 TRIES = 10
 
@@ -31,8 +30,8 @@ def locked(folder: Path) -> Iterator[None]:
             raise ValueError(
                 f"{folder}: another process is training here; wait for it or choose another folder"
             )
-        for part in folder.rglob(".*.part"):
-            shutil.rmtree(part) if part.is_dir() else part.unlink()
+        for part in (folder, folder / CHECKPOINTS):
+            remove_partial_files(part)
         yield
 
 

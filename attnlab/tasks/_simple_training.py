@@ -163,7 +163,7 @@ def train_simple(
         Run(out),
         start=start,
         quiet=quiet,
-        on_begin=None if resume or tokens is None else lambda: tokens.save(out / TOKENIZER),
+        files={TOKENIZER: None if tokens is None else tokens.save},
     )
 
 

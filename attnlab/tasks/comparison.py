@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from attnlab.run_folder import RunFolder, StartMode
+from attnlab.run_folder._file_names import METRICS
+from attnlab.run_folder._metrics import to_float
 from attnlab.tasks.kind import Better
 from attnlab.training._settings import Settings
 
@@ -196,8 +198,14 @@ def scale_learning_rates(settings: Settings, rate: float) -> Settings:
 
 
 def last_validation(folder: Path, metric: str) -> float:
-    checks = [row["validation"] for row in RunFolder(folder).metrics() if "validation" in row]
-    return float(checks[-1][metric])
+    checks = [to_float(values.get(metric)) for _, values in _validations(folder)]
+    value = checks[-1] if checks else None
+    if value is None:
+        raise ValueError(
+            f"{folder}: {METRICS} has no validation {metric}; delete this folder, then give "
+            "--resume to train it again"
+        )
+    return value
 
 
 def trial_result(
@@ -205,27 +213,51 @@ def trial_result(
 ) -> TrialResult:
     """The result of a finished run: its size, steps, minutes and curves come from its folder.
     `before` is an earlier run that spent a part of the budget."""
-    run = RunFolder(folder)
-    rows = run.metrics()
-    earlier = {"step": 0, "seconds": 0.0} if before is None else RunFolder(before).metrics()[-1]
-    minutes = [(earlier["seconds"] + row["seconds"]) / 60 for row in rows]
-    curves: dict[str, list[tuple[float, float]]] = {}
-    if rows:
-        curves["training loss"] = _average_neighbors(
-            [(minute, row["loss"]) for minute, row in zip(minutes, rows, strict=True)]
-        )
-    for minute, row in zip(minutes, rows, strict=True):
-        for name, value in row.get("validation", {}).items():
-            if math.isfinite(value):
-                curves.setdefault(f"validation {name}", []).append((minute, value))
+    steps, minutes = (0, 0.0) if before is None else _spent(_complete_rows(before)[-1])
+    rows = _complete_rows(folder)
+    losses = [(minutes + _spent(row)[1], row["loss"]) for row in rows]
+    curves = {"training loss": _average_neighbors(losses)}
+    for row, values in _validations(folder):
+        for name, value in values.items():
+            number = to_float(value)
+            if number is not None and math.isfinite(number):
+                point = (minutes + _spent(row)[1], number)
+                curves.setdefault(f"validation {name}", []).append(point)
+    last_steps, last_minutes = _spent(rows[-1])
     return TrialResult(
         metrics=metrics,
-        parameters=int(run.config()["parameters"]),
-        steps=int(earlier["step"] + rows[-1]["step"]),
-        minutes=minutes[-1],
+        parameters=int(RunFolder(folder).config()["parameters"]),
+        steps=steps + last_steps,
+        minutes=minutes + last_minutes,
         curves=curves,
         **rest,
     )
+
+
+def _complete_rows(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a run that have what every training step writes. There is at least one."""
+    rows = [
+        row
+        for row in RunFolder(folder).metrics()
+        if None not in (to_float(row.get("loss")), to_float(row.get("seconds")))
+    ]
+    if not rows:
+        raise ValueError(
+            f"{folder}: {METRICS} has no training step; delete this folder, then give --resume to "
+            "train it again"
+        )
+    return rows
+
+
+def _validations(folder: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The rows with a validation, and its metrics."""
+    rows = _complete_rows(folder)
+    return [(row, row["validation"]) for row in rows if isinstance(row.get("validation"), dict)]
+
+
+def _spent(row: Mapping[str, Any]) -> tuple[int, float]:
+    """The steps and the minutes of training up to this row."""
+    return int(row["step"]), row["seconds"] / 60
 
 
 def _average_neighbors(

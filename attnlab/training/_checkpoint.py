@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from attnlab._tensor_files import save_tensors
 from attnlab.run_folder._checkpoints import (
     TrainingProgress,
     optimizer_file,
@@ -61,10 +62,10 @@ def save_checkpoint(
         moments |= {f"average|{n}": full_tensor(t).cpu() for n, t in average.weights.items()}
 
     def save(part: Path) -> None:
-        save_file(weights, part / WEIGHTS)
-        save_file(moments, part / OPTIMIZER)
+        save_tensors(weights, part / WEIGHTS)
+        save_tensors(moments, part / OPTIMIZER)
         if best is not None:
-            save_file(best, part / BEST)
+            save_tensors(best, part / BEST)
 
     if group.is_main:
         write_checkpoint(folder, progress, keep, save)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -17,8 +16,13 @@ from torch import nn
 from attnlab.errors import InterruptedTraining, TrainingStoppedError
 from attnlab.models import Model
 from attnlab.run_folder import StartMode
-from attnlab.run_folder._checkpoints import TrainingProgress, newest_intact_checkpoint
+from attnlab.run_folder._checkpoints import (
+    TrainingProgress,
+    newest_intact_checkpoint,
+    prune_checkpoints,
+)
 from attnlab.run_folder._file_names import FORMAT, VERSION
+from attnlab.run_folder._folder import SaveFile
 from attnlab.training._batches import BatchLoader, TrainingTask, mix_seeds
 from attnlab.training._checkpoint import (
     load_best,
@@ -48,11 +52,14 @@ def train(
     *,
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
-    on_begin: Callable[[], None] | None = None,
+    files: Mapping[str, SaveFile | None] | None = None,
+    results: Mapping[str, Callable[[], Any]] | None = None,
 ) -> dict[str, float]:
     """Train the model, save everything in the run's folder, and return the last metrics.
 
-    `on_begin` is called once the folder is locked, to write further files.
+    `files` are further files of the run, such as the tokenizer: how to write each, or None for one
+    that this run lacks. `results` are JSON files about the trained weights: how to compute each. A
+    folder with config.json has all files, and one with the final weights has all results.
 
     >>> import torch
     >>> from torch.nn import functional as F
@@ -81,11 +88,9 @@ def train(
     device, start = choose_device(settings.device), StartMode(start)
     with process_group(device) as group, run.locked() if group.is_main else nullcontext():
         if group.is_main:
-            run.begin(describe(task, model, settings), start)
-            if on_begin is not None:
-                on_begin()
+            run.begin(describe(task, model, settings), start, files)
         group.wait()
-        return _train(task, model, settings, run, group, device, start, quiet)
+        return _train(task, model, settings, run, group, device, start, quiet, results or {})
 
 
 def describe(task: TrainingTask, model: Model, settings: Settings) -> dict[str, Any]:
@@ -115,13 +120,14 @@ def _train(
     device: torch.device,
     start: StartMode,
     quiet: bool,
+    results: Mapping[str, Callable[[], Any]],
 ) -> dict[str, float]:
     model.to(device)
     wrapped = wrap_model(model, group, settings.shard, device)
     optimizers = make_optimizers(model, settings)
     average = None if settings.ema_decay is None else WeightAverage(model, settings.ema_decay)
     best: dict[str, torch.Tensor] | None = None  # weights of the best validation, with keep_best
-    progress = TrainingProgress()
+    progress, newest = TrainingProgress(), None
     reporter = Reporter(
         settings.steps, 0, matmul_peak(device), quiet or not group.is_main, task.unit
     )
@@ -144,19 +150,25 @@ def _train(
             )
         reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet, task.unit)
     clock = Clock(settings, progress, group)
-    if group.is_main:
-        run.rewind(progress.step, describe(task, model, settings), unfinished=clock.done < 1)
+    if group.is_main and start is StartMode.RESUME:
+        if newest is not None:
+            prune_checkpoints(newest, settings.keep_checkpoints)
+        config, unfinished = describe(task, model, settings), clock.done < 1
+        for problem in run.rewind(progress.step, config, unfinished=unfinished, results=results):
+            reporter.print_message(problem)
     group.wait()
     if settings.compile:
         wrapped.compile(dynamic=True)
     loader = BatchLoader(task, settings, progress.epoch, progress.position)
-    last_saved = progress.step if progress.step else None
+    last_saved = None if newest is None else progress.step
     metrics: dict[str, float] = {}
 
     def save() -> None:
         nonlocal last_saved
         progress.epoch, progress.position = loader.epoch, loader.position
         progress.elapsed = clock.elapsed()
+        if log is not None:
+            log.sync()
         save_checkpoint(
             run.checkpoints,
             model,
@@ -233,7 +245,7 @@ def _train(
                 row["validation"] = metrics
                 reporter.print_message(_format_validation(progress.step, metrics))
             if log is not None:
-                log.write(json.dumps(row) + "\n")
+                log.append(row)
             flops = task.flops(model, batch) / seconds
             reporter.steps = round(clock.steps)
             reporter.update(progress.step, loss, tokens / seconds, flops)
@@ -253,8 +265,12 @@ def _train(
     if best is not None:
         load_model_tensors(model, best)
         metrics = evaluate(task, model, None)
+    model.eval()
+    contents = {name: compute() for name, compute in results.items()}  # in all processes
     tensors = model_tensors(model)
     if group.is_main:
+        for name, content in contents.items():
+            run.write_json(name, content)
         run.finish(tensors)
     group.wait()
     return metrics
@@ -299,7 +315,8 @@ class Clock:
         else:
             steps_only = self.settings.training_time_only
             seconds = self.mean(progress.seconds) if steps_only else self.elapsed()
-            self.done = self.fraction = seconds / (60 * self.settings.minutes)
+            done = seconds / (60 * self.settings.minutes)
+            self.done = self.fraction = done if progress.step else 0.0  # at least one step
             self.steps = progress.step / max(1e-9, min(1.0, self.done))  # an estimate
 
     def elapsed(self) -> float:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 
 import attnlab
+from attnlab._tensor_files import save_tensors
 from attnlab.models import Model, create
 from attnlab.models._model import load_weights
 from attnlab.run_folder import RunFolder
@@ -42,7 +42,7 @@ class Run(RunFolder):
 
     def finish(self, tensors: dict[str, torch.Tensor]) -> None:
         """Write the trained weights."""
-        self.write(WEIGHTS, lambda part: save_file(tensors, part))
+        self.write(WEIGHTS, lambda part: save_tensors(tensors, part))
 
 
 def versions() -> dict[str, str]:

@@ -101,7 +101,7 @@ def test_compare_trains_all_runs_and_writes_files(
     with pytest.raises(ValueError, match="already holds a comparison; give --resume"):
         run_comparison(tmp_path)
     (tmp_path / "compare.json").unlink()  # its runs would look like new ones
-    with pytest.raises(ValueError, match="already holds a comparison"):
+    with pytest.raises(ValueError, match=r"compare\.json is missing; give --overwrite"):
         run_comparison(tmp_path, first_seed=2, seeds=1)
 
 

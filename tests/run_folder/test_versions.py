@@ -149,7 +149,7 @@ def test_start_modes(tmp_path: Path) -> None:
     assert StartMode.OVERWRITE.for_part(other) is StartMode.OVERWRITE
 
 
-def test_clear_removes_reports_and_keeps_other_files(tmp_path: Path) -> None:
+def test_delete_removes_reports_and_keeps_other_files(tmp_path: Path) -> None:
     run = RunFolder(tmp_path, ("audit.json", "test-*.json"))
     texts = {
         "audit.json": "{}", "test-a.json": '{"run": "x"}', "test-a.html": "", "notes.txt": "",
@@ -157,10 +157,9 @@ def test_clear_removes_reports_and_keeps_other_files(tmp_path: Path) -> None:
     }  # fmt: skip
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    run.clear()
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"notes.txt", "test-mine.json", "test-mine.html", "config.json"}
     run.delete()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"notes.txt", "test-mine.json", "test-mine.html"}
     assert not run.began
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlab._calibration import risk_coverage, threshold_for
 from attnlab.models import Decoder
-from attnlab.run_folder import RunFolder
 from attnlab.tasks.knowledge._answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge._data import Pair, Relation, most_common_answer
 from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
@@ -45,9 +44,6 @@ class Certainty:
     @property
     def relations(self) -> list[Relation]:
         return [Relation(before, after) for before, after in self.wordings]
-
-    def save(self, folder: Path) -> None:
-        RunFolder(folder).write_json(KNOWN, asdict(self))
 
     @staticmethod
     def load(folder: Path) -> Certainty:

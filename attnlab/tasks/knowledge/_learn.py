@@ -18,7 +18,8 @@ from torch import nn
 
 from attnlab.models import Decoder
 from attnlab.run_folder import StartMode, check_folder
-from attnlab.run_folder._file_names import has_run
+from attnlab.run_folder._file_names import CONFIG, has_run
+from attnlab.run_folder._removal import removal, removal_began
 from attnlab.tasks.knowledge._answers import answer_greedily, generate_greedy, max_context
 from attnlab.tasks.knowledge._data import WORLD, Library, documents_about
 from attnlab.tasks.knowledge._document_reader import (
@@ -38,16 +39,17 @@ from attnlab.tasks.knowledge._reader_votes import (
 )
 from attnlab.tasks.knowledge._task import KnowledgeTask, QuestionSource
 from attnlab.tasks.knowledge._training import (
+    certainty_of,
     epochs_to_steps,
     make_knowledge_task,
     resolve_settings,
-    save_certainty,
 )
 from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge.kind import KNOWN
 from attnlab.training import Run, Settings, is_main_process
 from attnlab.training._loop import describe
 
-SELF_MADE = "self_made.jsonl"
+SELF_MADE, READERS = "self_made.jsonl", "readers"
 # Default epochs and minimum steps: even on a small corpus, copying takes some steps to learn.
 READER_LENGTH, REMEMBER_LENGTH = (8.0, 700), (24.0, 150)
 
@@ -103,10 +105,8 @@ def learn(
         quiet=quiet,
     )
     session.check()
-    if start is StartMode.OVERWRITE:  # old results must not look like new ones
-        old = Run(session.out)
-        old.delete()
-        old.remove(SELF_MADE)
+    if start is StartMode.OVERWRITE or removal_began(session.out):
+        delete_learned(session.out)
     readers = [train_reader(session, number) for number in range(1, settings.readers + 1)]
     return remember(session, readers[0], answer_unlabeled_questions(session, readers))
 
@@ -137,10 +137,11 @@ def train_reader(session: LearnSession, number: int) -> Decoder:
         measure=lambda current: {"accuracy": open_book_accuracy(current, session)},
     )
     training = _set_steps(task, training, settings.reader_epochs, READER_LENGTH)
-    folder = session.out / "readers" / str(number)
+    folder = session.out / READERS / str(number)
     run = Run(folder)
     if session.start is StartMode.RESUME and run.finished:
-        run.begin(describe(task, reader, training), StartMode.RESUME)
+        with run.locked():  # removes what a kill left
+            run.begin(describe(task, reader, training), StartMode.RESUME)
         finished = run.model()  # same settings and texts: no need to train again
         assert isinstance(finished, Decoder)
         return finished
@@ -221,21 +222,34 @@ def remember(
         },
     )
     training = _set_steps(task, training, session.settings.remember_epochs, REMEMBER_LENGTH)
-    metrics = session.train("remember", task, model, training, session.out)
+    pairs_and_library = (session.learned, session.measured, session.library)
+    results = {KNOWN: lambda: certainty_of(model, session.encoding, *pairs_and_library)}
+    metrics = session.train("remember", task, model, training, session.out, results)
     if is_main_process() and not session.quiet:  # answers that are forgotten here are lost
         questions = [row.question for row in self_made]
         answers = answer_greedily(model.eval(), session.encoding, questions)
         same = sum(row.answer == text for row, text in zip(self_made, answers, strict=True))
         session.print_line(f"the model remembers {same:,} of {len(self_made):,} self-made answers")
-    learned, measured = session.learned, session.measured
-    save_certainty(model, session.encoding, session.out, learned, measured, session.library)
     return metrics
 
 
 def check_learn_folder(out: Path, start: StartMode) -> None:
     """`check_folder` for `learn`: a folder with only readers is an unfinished run too."""
-    reader = out / "readers" / "1"
-    check_folder(reader if has_run(reader) and not has_run(out) else out, start)
+    readers = [path for path in (out / READERS).glob("*") if has_run(path)]
+    only_readers = bool(readers) and not (has_run(out) or removal_began(out))
+    check_folder(readers[0] if only_readers else out, start)
+
+
+def delete_learned(out: Path) -> None:
+    """Remove the run and its readers. Old results must not look like new ones."""
+    if not is_main_process() or not out.exists():
+        return
+    run = Run(out)
+    with run.locked(), removal(out, CONFIG):
+        for folder in filter(Path.is_dir, (out / READERS).glob("*")):
+            Run(folder).delete_folder()
+        run.remove(SELF_MADE)
+        run.delete()
 
 
 def _set_steps(

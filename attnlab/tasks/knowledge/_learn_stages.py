@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -185,11 +186,17 @@ class LearnSession:
             print(f"[{minutes:.1f} min] {text}", file=sys.stderr)
 
     def train(
-        self, stage: str, task: KnowledgeTask, model: Decoder, settings: Settings, out: Path
+        self,
+        stage: str,
+        task: KnowledgeTask,
+        model: Decoder,
+        settings: Settings,
+        out: Path,
+        results: Mapping[str, Callable[[], Any]] | None = None,
     ) -> dict[str, float]:
-        """Train one stage and return its metrics."""
+        """Train one stage and return its metrics. `results` are as for `train`."""
         self.print_line(stage)
         tokens = self.encoding.tokenizer
         print_overview(self.data, tokens, model, settings, self.quiet)
         start = self.start.for_part(out)
-        return run_training(task, model, settings, tokens, out, start, self.quiet)
+        return run_training(task, model, settings, tokens, out, start, self.quiet, results)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ from attnlab.tasks.knowledge._task import (
 )
 from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
-from attnlab.tasks.knowledge.kind import KNOWLEDGE
+from attnlab.tasks.knowledge.kind import KNOWLEDGE, KNOWN
 from attnlab.tokenizer import Tokenizer
 from attnlab.training import Run, Settings, bucket_by_length, is_main_process, train
 from attnlab.training._trained_run import resumed_settings
@@ -215,9 +215,9 @@ def finetune(
     if start == StartMode.RESUME:
         settings = resumed_settings(settings, out, training or {})
     print_overview(data, tokens, network, settings, quiet)
-    metrics = run_training(task, network, settings, tokens, out, start, quiet)
-    save_certainty(network, encoding, out, training_pairs, held_out_pairs, Library(data.documents))
-    return metrics
+    pairs_and_library = (training_pairs, held_out_pairs, Library(data.documents))
+    results = {KNOWN: lambda: certainty_of(network, encoding, *pairs_and_library)}
+    return run_training(task, network, settings, tokens, out, start, quiet, results)
 
 
 def _load_finetuning_data(
@@ -249,27 +249,25 @@ def check_pairs(
             )
 
 
-def save_certainty(
+def certainty_of(
     model: Decoder,
     encoding: KnowledgeTextEncoding,
-    out: str | Path,
     learned: Sequence[Pair],
     measured: Sequence[Pair],
     library: Library,
-) -> None:
-    """Write known.json, the thresholds of `ask`, fitted on training pairs alone."""
-    if not is_main_process():
-        return
+) -> dict[str, Any]:
+    """The content of known.json, the thresholds of `ask`, fitted on training pairs alone."""
     relations = relations_in([question for question, _ in [*learned, *measured]], library)
     matches = [name_in(question, relations) for question, _ in learned]
-    fit_certainty(
-        model.eval(),
+    certainty = fit_certainty(
+        model,
         encoding,
         held_out=measured,
         learned=learned,
         names=[match[0] for match in matches if match is not None],
         relations=relations,
-    ).save(Path(out))
+    )
+    return asdict(certainty)
 
 
 def make_knowledge_task(
@@ -374,14 +372,15 @@ def run_training(
     out: str | Path,
     start: StartMode,
     quiet: bool,
+    results: Mapping[str, Callable[[], Any]] | None = None,
 ) -> dict[str, float]:
-    folder = Path(out)
     return train(
         task,
         model,
         settings,
-        Run(folder),
+        Run(out),
         start=start,
         quiet=quiet,
-        on_begin=None if start == StartMode.RESUME else lambda: tokens.save(folder / TOKENIZER),
+        files={TOKENIZER: tokens.save},
+        results=results,
     )

@@ -91,7 +91,7 @@ def train_language(
         Run(out),
         start=start,
         quiet=quiet,
-        on_begin=None if start == StartMode.RESUME else lambda: tokens.save(out / TOKENIZER),
+        files={TOKENIZER: tokens.save},
     )
 
 

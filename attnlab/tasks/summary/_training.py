@@ -150,7 +150,6 @@ def train_on(
             if reuse_tokenizer
             else train_tokenizer(source.split.train, model.vocabulary)
         )
-    tokenizer = tokens
     encoding = SummaryTextEncoding(tokens, model.text_tokens, model.summary_tokens)
     network = model.build(tokens.vocabulary, settings.seed)
     task = SummaryTask(
@@ -170,7 +169,7 @@ def train_on(
         print(_format_overview(task, network, settings, source), file=sys.stderr)
     return train_task(
         task, network, settings, Run(folder), start=start, quiet=quiet,
-        on_begin=None if reuse_tokenizer else lambda: tokenizer.save(tokenizer_file),
+        files={TOKENIZER: tokens.save},
     )  # fmt: skip
 
 

@@ -37,11 +37,11 @@ from attnlab.tasks.vision._task import compute_logits
 from attnlab.tasks.vision._training import (
     VisionSettings,
     default_epochs,
+    image_lists,
     load_vision,
     make_model,
     prepare_training,
     resolve_settings,
-    save_image_lists,
     skipped_lines,
 )
 from attnlab.tasks.vision.kind import SKIPPED
@@ -233,7 +233,7 @@ class VisionComparison(Comparison):
             settings = resumed_settings(settings, folder, changes)
         train(
             task, model, settings, Run(folder), start=start, quiet=True,
-            on_begin=lambda: save_image_lists(dataset, task, folder),
+            files=image_lists(dataset, task),
         )  # fmt: skip
 
     def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:

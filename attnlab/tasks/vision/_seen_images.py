@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
-from attnlab.run_folder import RunFolder
+from attnlab._tensor_files import save_tensors
 from attnlab.tasks.vision._dataset import Images
 from attnlab.tasks.vision.kind import SEEN
 
@@ -30,9 +30,9 @@ def image_digests(images: Images) -> Tensor:
     return torch.frombuffer(bytearray(joined), dtype=torch.int64)
 
 
-def save_seen_images(parts: Sequence[Images], folder: Path) -> None:
-    tensors = {KEY: torch.cat([image_digests(images) for images in parts]).unique()}
-    RunFolder(folder).write(SEEN, lambda images: save_file(tensors, images))
+def save_seen_images(parts: Sequence[Images], path: Path) -> None:
+    digests = torch.cat([image_digests(images) for images in parts]).unique()
+    save_tensors({KEY: digests}, path)
 
 
 def was_seen_by(run: str | Path, images: Images) -> Tensor | None:
@@ -45,6 +45,6 @@ def was_seen_by(run: str | Path, images: Images) -> Tensor | None:
         seen = load_file(path)[KEY]
     except (SafetensorError, KeyError, OSError) as error:
         raise ValueError(
-            f"{path}: is damaged ({error}); train with --resume, which writes it again"
+            f"{path}: is damaged ({error}); delete it, then train with --resume, which writes it"
         ) from None
     return torch.from_numpy(np.isin(image_digests(images).numpy(), seen.numpy()))

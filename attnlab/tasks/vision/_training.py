@@ -13,10 +13,12 @@ from typing import Annotated, Any
 import torch
 
 from attnlab._help_groups import HelpGroup
+from attnlab._safe_files import write_text
 from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
-from attnlab.run_folder import RunFolder, StartMode, check_folder
+from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import CONFIG
+from attnlab.run_folder._folder import SaveFile
 from attnlab.tasks.vision._augmentation import Augmentation, find_recipe
 from attnlab.tasks.vision._dataset import (
     Dataset,
@@ -31,7 +33,7 @@ from attnlab.tasks.vision._open_data import is_resized, open_data, source_of
 from attnlab.tasks.vision._seen_images import save_seen_images
 from attnlab.tasks.vision._size_checks import check_patch, check_stages, max_stages
 from attnlab.tasks.vision._task import VisionTask
-from attnlab.tasks.vision.kind import SKIPPED
+from attnlab.tasks.vision.kind import SEEN, SKIPPED
 from attnlab.training import Run, Settings, is_main_process, train
 from attnlab.training._trained_run import resumed_settings
 
@@ -125,17 +127,17 @@ def train_vision(
         print_overview(dataset, task, network, settings)
     return train(
         task, network, settings, Run(out), start=start, quiet=quiet,
-        on_begin=lambda: save_image_lists(dataset, task, Path(out)),
+        files=image_lists(dataset, task),
     )  # fmt: skip
 
 
-def save_image_lists(dataset: Dataset, task: VisionTask, folder: Path) -> None:
-    """Write into the run folder which images were used and which could not be read."""
-    save_seen_images([task.train, task.validation], folder)
-    run = RunFolder(folder)
-    run.remove(SKIPPED)  # from an earlier run in this folder
-    if dataset.skipped:
-        run.write_text(SKIPPED, "".join(f"{line}\n" for line in dataset.skipped))
+def image_lists(dataset: Dataset, task: VisionTask) -> dict[str, SaveFile | None]:
+    """Files of a run: which images were used, and which could not be read."""
+    lines = "".join(f"{line}\n" for line in dataset.skipped)
+    return {
+        SEEN: lambda path: save_seen_images([task.train, task.validation], path),
+        SKIPPED: (lambda path: write_text(path, lines)) if lines else None,
+    }
 
 
 def prepare_training(

@@ -1,0 +1,150 @@
+"""A run folder is complete or absent at every instant: commands killed at each file operation."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.run_folder._run_list import find_runs
+from attnlab.tasks.knowledge._presets import PRESETS
+from tests.support.command_line import call
+from tests.support.killed_commands import (
+    COMMANDS,
+    TrainingCommand,
+    check_complete,
+    prepare,
+    read_tree,
+    tiny_preset,
+)
+
+KILLS = int(os.environ.get("ATTNLAB_KILLS", "60"))  # at random moments
+OLD_OPTIONS = dict.fromkeys(COMMANDS, "--seed 1") | {"learn": "--seed 1 --readers 2"}
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS if name != "language"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("kills")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PRESETS, "small", tiny_preset())
+        patch.chdir(folder)
+        prepare(folder)
+        yield folder
+
+
+def run_whole(command: TrainingCommand, folder: Path, options: str = "") -> Path:
+    """The folder of an undisturbed run, made once."""
+    whole = folder / ("whole " + command.line.split(" -")[0] + options).replace(" ", "-")
+    if not whole.exists():
+        assert call(f"{command.line} {options} --out {whole.name}") == 0
+    return whole
+
+
+def assert_same_files(out: Path, whole: Path) -> None:
+    left, right = read_tree(out), read_tree(whole)
+    assert left.keys() == right.keys()
+    assert left == right
+
+
+@pytest.mark.parametrize("name", ["language", *SLOW])
+def test_killed_at_every_file_operation(name: str, data: Path) -> None:
+    command, out = COMMANDS[name], data / "out"
+    whole = run_whole(command, data)
+    total = command.run(out).operations
+    assert total > 50
+    for number in range(total):
+        shutil.rmtree(out, ignore_errors=True)
+        assert command.run(out, kill_at=number).killed, number
+        check_complete(out, whole)
+        outcome = command.run(out, "--resume" if command.can_resume(out) else "")
+        assert outcome.code == 0, (number, outcome.errors)
+        assert_same_files(out, whole)
+    shutil.rmtree(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_overwriting_killed_at_every_file_operation(name: str, data: Path) -> None:
+    """The old run is whole, or there is no run, or it is the new one. They never mix."""
+    command, out = COMMANDS[name], data / "out"
+    whole, old = run_whole(command, data), run_whole(command, data, OLD_OPTIONS[name])
+    for run in find_runs(old):
+        (run / "audit.json").write_text("{}")  # a report on the old weights
+    old_tree = read_tree(old)
+    shutil.copytree(old, out)
+    total = command.run(out, "--overwrite").operations
+    for number in range(total):
+        shutil.rmtree(out)
+        shutil.copytree(old, out)
+        assert command.run(out, "--overwrite", kill_at=number).killed, number
+        if (out / ".removing").exists() or not (out / command.holds).exists():
+            option = "--resume" if command.can_resume(out) else ("--overwrite", "")[number % 2]
+        elif (out / command.holds).read_bytes() == (old / command.holds).read_bytes():
+            assert visible(read_tree(out)) == visible(old_tree)
+            option = "--overwrite"
+        else:
+            check_complete(out, whole)
+            option = "--resume"
+        outcome = command.run(out, option)
+        assert outcome.code == 0, (number, option, outcome.errors)
+        assert_same_files(out, whole)
+    shutil.rmtree(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_resuming_killed_at_every_file_operation(name: str, data: Path) -> None:
+    command, out, partial = COMMANDS[name], data / "out", data / "partial"
+    whole = run_whole(command, data)
+    total = command.run(out).operations
+    shutil.rmtree(out)
+    command.run(out, kill_at=total * 3 // 4)
+    out.rename(partial)
+    shutil.copytree(partial, out)
+    for number in range(command.run(out, "--resume").operations):
+        shutil.rmtree(out)
+        shutil.copytree(partial, out)
+        assert command.run(out, "--resume", kill_at=number).killed, number
+        check_complete(out, whole)
+        assert command.can_resume(out)
+        outcome = command.run(out, "--resume")
+        assert outcome.code == 0, (number, outcome.errors)
+        assert_same_files(out, whole)
+    shutil.rmtree(out)
+    shutil.rmtree(partial)
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments(data: Path) -> None:
+    """Each run is killed one to three times, then it may end."""
+    generator, out, kills = random.Random(KILLS), data / "out", 0
+    while kills < KILLS:
+        name = list(COMMANDS)[kills % len(COMMANDS)]
+        command, whole = COMMANDS[name], run_whole(COMMANDS[name], data)
+        begin = time.perf_counter()
+        assert command.run(out).code == 0
+        duration = time.perf_counter() - begin
+        shutil.rmtree(out)
+        for _ in range(generator.randint(1, 3)):
+            option = "--resume" if out.exists() and command.can_resume(out) else ""
+            outcome = command.run(out, option, kill_after=generator.random() * duration)
+            kills += outcome.killed
+            if not outcome.killed:
+                assert outcome.code == 0, (name, option, outcome.errors)
+                break
+            check_complete(out, whole)
+        outcome = command.run(out, "--resume" if command.can_resume(out) else "")
+        assert outcome.code == 0, (name, outcome.errors)
+        assert_same_files(out, whole)
+        shutil.rmtree(out)
+
+
+def visible(tree: dict[str, Any]) -> dict[str, Any]:
+    return {name: content for name, content in tree.items() if not name.startswith(".")}
