@@ -45,6 +45,8 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 def could_not_write(path: Path, error: OSError, consequence: str) -> OSError:
     """An error that says which file could not be written, why, and what would work."""
+    while isinstance(error.__cause__, OSError):  # a file that is written as a part of another
+        error = error.__cause__
     return OSError(
         f"{path}: could not be written ({error.strerror or error}); "
         f"free some space or choose another folder; {consequence}"

@@ -15,6 +15,8 @@ from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._checkpoints import list_checkpoints, newest_intact_checkpoint
 from attnlab.training import Run, Settings, train
 from tests.support import small_training as tiny
+from tests.support.command_line import call
+from tests.support.killed_commands import COMMANDS, prepare
 from tests.support.small_training import BASE, run_tiny
 
 SAVED: dict[str, Any] = {"steps": 6, "save_every": 3}
@@ -221,6 +223,21 @@ def test_another_run_below_keeps_its_partial_files(tmp_path: Path) -> None:
     part.mkdir(parents=True)
     run_tiny(tmp_path, **SAVED)
     assert part.exists()
+
+
+@pytest.mark.parametrize("command", ["language", "pretrain", "summary"])
+def test_resume_writes_a_missing_tokenizer(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 0.1 could be killed between config.json and tokenizer.json."""
+    monkeypatch.chdir(tmp_path)
+    prepare(tmp_path)
+    line = f"{COMMANDS[command].line} --out run"
+    assert call(line) == 0
+    before = Path("run/tokenizer.json").read_bytes()
+    Path("run/tokenizer.json").unlink()
+    assert call(f"{line} --resume") == 0
+    assert Path("run/tokenizer.json").read_bytes() == before
 
 
 # Modes

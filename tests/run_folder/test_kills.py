@@ -53,20 +53,45 @@ def assert_same_files(out: Path, whole: Path) -> None:
     assert left == right
 
 
+def kill_everywhere(
+    command: TrainingCommand, out: Path, option: str, source: Path | None
+) -> Iterator[int]:
+    """Kill the command at each operation and yield its number, if that left new files.
+
+    `source` is what `out` holds before the command.
+    """
+    seen: list[Any] = []
+    number, killed = 0, True
+    while killed:
+        shutil.rmtree(out, ignore_errors=True)
+        if source is not None:
+            shutil.copytree(source, out)
+        outcome = command.run(out, option, kill_at=number)
+        killed = outcome.killed
+        tree = read_tree(out)
+        if killed and tree not in seen:
+            seen.append(tree)
+            yield number
+        number += 1
+    assert outcome.code == 0, outcome.errors
+    assert number > 20
+    shutil.rmtree(out)
+
+
+def finish(command: TrainingCommand, out: Path, option: str, whole: Path, number: int) -> None:
+    outcome = command.run(out, option)
+    assert outcome.code == 0, (number, option, outcome.errors)
+    assert_same_files(out, whole)
+
+
 @pytest.mark.parametrize("name", ["language", *SLOW])
 def test_killed_at_every_file_operation(name: str, data: Path) -> None:
     command, out = COMMANDS[name], data / "out"
     whole = run_whole(command, data)
-    total = command.run(out).operations
-    assert total > 50
-    for number in range(total):
-        shutil.rmtree(out, ignore_errors=True)
-        assert command.run(out, kill_at=number).killed, number
+    for number in kill_everywhere(command, out, "", None):
         check_complete(out, whole)
-        outcome = command.run(out, "--resume" if command.can_resume(out) else "")
-        assert outcome.code == 0, (number, outcome.errors)
-        assert_same_files(out, whole)
-    shutil.rmtree(out)
+        option = "--resume" if command.can_resume(out) else ""
+        finish(command, out, option, whole, number)
 
 
 @pytest.mark.slow
@@ -77,48 +102,32 @@ def test_overwriting_killed_at_every_file_operation(name: str, data: Path) -> No
     whole, old = run_whole(command, data), run_whole(command, data, OLD_OPTIONS[name])
     for run in find_runs(old):
         (run / "audit.json").write_text("{}")  # a report on the old weights
-    old_tree = read_tree(old)
-    shutil.copytree(old, out)
-    total = command.run(out, "--overwrite").operations
-    for number in range(total):
-        shutil.rmtree(out)
-        shutil.copytree(old, out)
-        assert command.run(out, "--overwrite", kill_at=number).killed, number
-        if (out / ".removing").exists() or not (out / command.holds).exists():
+    holds, old_tree = command.holds, read_tree(old)
+    for number in kill_everywhere(command, out, "--overwrite", old):
+        if not (out / holds).exists():
             option = "--resume" if command.can_resume(out) else ("--overwrite", "")[number % 2]
-        elif (out / command.holds).read_bytes() == (old / command.holds).read_bytes():
+        elif (out / holds).read_bytes() == (old / holds).read_bytes():
             assert visible(read_tree(out)) == visible(old_tree)
             option = "--overwrite"
         else:
             check_complete(out, whole)
             option = "--resume"
-        outcome = command.run(out, option)
-        assert outcome.code == 0, (number, option, outcome.errors)
-        assert_same_files(out, whole)
-    shutil.rmtree(out)
+        finish(command, out, option, whole, number)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_resuming_killed_at_every_file_operation(name: str, data: Path) -> None:
-    command, out, partial = COMMANDS[name], data / "out", data / "partial"
+    command, out, partial = COMMANDS[name], data / "out", data / f"partial {name}"
     whole = run_whole(command, data)
     total = command.run(out).operations
     shutil.rmtree(out)
     command.run(out, kill_at=total * 3 // 4)
     out.rename(partial)
-    shutil.copytree(partial, out)
-    for number in range(command.run(out, "--resume").operations):
-        shutil.rmtree(out)
-        shutil.copytree(partial, out)
-        assert command.run(out, "--resume", kill_at=number).killed, number
+    for number in kill_everywhere(command, out, "--resume", partial):
         check_complete(out, whole)
         assert command.can_resume(out)
-        outcome = command.run(out, "--resume")
-        assert outcome.code == 0, (number, outcome.errors)
-        assert_same_files(out, whole)
-    shutil.rmtree(out)
-    shutil.rmtree(partial)
+        finish(command, out, "--resume", whole, number)
 
 
 @pytest.mark.slow

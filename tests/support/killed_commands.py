@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import dataclass, replace
@@ -109,19 +110,23 @@ def prepare(folder: Path) -> None:
 
 
 def read_tree(folder: Path) -> dict[str, Any]:
-    """Every file and folder with its content, except for times."""
-    return {str(path.relative_to(folder)): _content(path) for path in sorted(folder.rglob("*"))}
+    """Every file and folder with its content, except for times and process numbers."""
+    paths = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*"))}
+    return {re.sub(r"[0-9]+-[0-9a-f]+(?=\.part)", "", n): _content(p) for n, p in paths.items()}
 
 
 def _content(path: Path) -> Any:
-    if path.is_dir():
-        return "folder"
+    if not path.is_file():
+        return "no file"
     if path.suffix in (".html", ".svg"):
         return "picture"  # of curves over time
-    if path.suffix == ".jsonl":
-        return [_without_times(json.loads(line)) for line in path.read_text().splitlines()]
-    if path.suffix == ".json":
-        return _without_times(json.loads(path.read_text()))
+    try:
+        if path.suffix == ".jsonl":
+            return [_without_times(json.loads(line)) for line in path.read_text().splitlines()]
+        if path.suffix == ".json":
+            return _without_times(json.loads(path.read_text()))
+    except ValueError:
+        return "cut short"
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +24,22 @@ TRAIN = (
 )
 
 
-def call_with_limit(command: str, limit: int, log: Path) -> int:
-    """The exit code of a command in a process whose files may have this many bytes at most."""
+def call_with_limit(command: str, limit: int) -> tuple[int, list[str]]:
+    """The exit code and the lines of a command whose files may have this many bytes at most."""
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         code = 99
         try:
-            with log.open("w") as file:
-                os.dup2(file.fileno(), 2)
-                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-                with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr("sys.stderr", os.fdopen(2, "w", buffering=1))
-                    code = call(command)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            with redirect_stderr(os.fdopen(writer, "w", buffering=1)):
+                code = call(command)
         finally:
             os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        lines = file.read().splitlines()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), lines
 
 
 def test_a_checkpoint_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,12 +48,12 @@ def test_a_checkpoint_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.Monk
     Path("text.txt").write_text("to be or not to be. " * 40)
     assert call(f"{TRAIN.removesuffix('run')}whole") == 0
     sizes = [path.stat().st_size for path in Path("whole/checkpoints").rglob("*.safetensors")]
-    log = tmp_path / "log.txt"
-    assert call_with_limit(TRAIN, (min(sizes) + max(sizes)) // 2, log) == 2
-    line = log.read_text().splitlines()[-1]
-    assert line.startswith("attnlab: run/checkpoints/step-000000002: could not be written (File t")
-    assert "free some space" in line
-    assert "Traceback" not in log.read_text()
+    code, lines = call_with_limit(TRAIN, (min(sizes) + max(sizes)) // 2)
+    assert (code, [line for line in lines if "Traceback" in line]) == (2, [])
+    assert lines[-1] == (
+        "attnlab: run/checkpoints/step-000000002: could not be written (File too large); free "
+        "some space or choose another folder; the old file is unchanged"
+    )
     newest, problems = newest_intact_checkpoint(Path("run/checkpoints"))
     assert newest is not None
     assert (newest.name, problems) == ("step-000000000", [])
@@ -59,6 +61,20 @@ def test_a_checkpoint_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.Monk
     assert call(f"{TRAIN} --resume") == 0
     weights = [Path(name, "model.safetensors").read_bytes() for name in ("run", "whole")]
     assert weights[0] == weights[1]
+
+
+def test_the_first_file_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no run then, and the same command starts it."""
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("to be or not to be. " * 40)
+    code, lines = call_with_limit(TRAIN, 10)
+    assert code == 2
+    assert lines[-1] == (
+        "attnlab: run/tokenizer.json: could not be written (File too large); free some space or "
+        "choose another folder; the old file is unchanged"
+    )
+    assert [path.name for path in Path("run").rglob("*")] == [".lock"]
+    assert call(TRAIN) == 0
 
 
 def test_metrics_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,8 +138,8 @@ def evaluate(
     lines = recipe.skipped_lines(report["skipped"], f"; all in {figures}")
     for line in (*report["notes"], *lines):
         print(line, file=sys.stderr)
+    write_json(figures, report)  # first: --overwrite finds the page of a report by its figures
     save_page(out, score_report(report, pixels), overwrite)
-    write_json(figures, report)
     if json:
         print(json_format.dumps(report, indent=2))
         return
