@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from attnlab._short_repr import short_repr
 from attnlab.mask import Mask
 from attnlab.state import State
 
@@ -84,12 +85,16 @@ def check_absorb(mechanism: Mechanism, k: Tensor, v: Tensor, state: State | None
 
 
 def check_size(mechanism: Mechanism, **sizes: int | None) -> None:
-    """Refuse a size or option that is neither None nor a whole number above 0."""
+    """Refuse a size or option that is not a whole number above 0. Only max_length may be None."""
     for name, size in sizes.items():
-        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-            raise ValueError(f"{mechanism.name}: {name} is {size!r}; give a whole number above 0")
+        if size is None and name == "max_length":
+            continue
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ValueError(
+                f"{mechanism.name}: {name} is {short_repr(size)}; give a whole number above 0"
+            )
         largest = LARGEST_FEATURES if name == "features" else LARGEST_SIZE
-        if size is not None and size > largest:
+        if size > largest:
             raise ValueError(f"{mechanism.name}: {name} is {size:,}; give at most {largest:,}")
 
 

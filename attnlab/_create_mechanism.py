@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
+from attnlab._declared_types import needed_type
 from attnlab._notes import warn_caller
 from attnlab._register_mechanism import Option, constructor_options
+from attnlab._short_repr import short_repr
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms._mechanism_per_head_group import HeadGroups
@@ -44,8 +46,20 @@ def create_mechanism(
             near = get_close_matches(option, names, n=1, cutoff=0.5)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             listed = ", ".join(names) or "none"
-            raise ValueError(f"{name}: no option {option!r}{hint} (its options: {listed})")
+            raise ValueError(
+                f"{name}: no option {short_repr(option)}{hint} (its options: {listed})"
+            )
+    _check_option_types(mechanism, options)
     return mechanism(head_dim=head_dim, heads=heads, max_length=max_length, **options)
+
+
+def _check_option_types(mechanism: type[Mechanism], options: Mapping[str, Any]) -> None:
+    """Refuse an option that has another type than the constructor declares."""
+    hints = get_type_hints(mechanism.__init__) if options else {}
+    for name, value in options.items():
+        needed = needed_type(value, hints[name])
+        if needed:
+            raise ValueError(f"{mechanism.name}: {name} is {short_repr(value)}; give {needed}")
 
 
 def create_attention(
@@ -107,7 +121,7 @@ def parse_attention(spec: str, heads: int) -> list[HeadGroupSpec]:
         parts = [(heads, *parts[0][1:])]
     if sum(count or 0 for count, _, _ in parts) != heads or not all(c for c, _, _ in parts):
         raise ValueError(
-            f"attention {spec!r}: write how many heads each group has, {heads} in all, "
+            f"attention {short_repr(spec)}: write how many heads each group has, {heads} in all, "
             'as in "6*window+2*softmax"'
         )
     return [HeadGroupSpec(count or heads, name, options) for count, name, options in parts]
@@ -138,22 +152,23 @@ def _parse_group(part: str, spec: str) -> tuple[int | None, str, dict[str, Any]]
     count, star, rest = part.strip().rpartition("*")
     name, _, listed = rest.partition(":")
     options: dict[str, Any] = {}
+    where = f"attention {short_repr(spec)}"
     for item in filter(None, (item.strip() for item in listed.split(","))):
         option, equals, value = item.partition("=")
         if not equals:
-            raise ValueError(f"attention {spec!r}: {item!r} should be option=value")
+            raise ValueError(f"{where}: {short_repr(item)} should be option=value")
         if option.strip() in ("head_dim", "heads", "name"):
-            raise ValueError(f"attention {spec!r}: leave out {option.strip()!r}; it is set already")
+            raise ValueError(f"{where}: leave out {option.strip()!r}; it is set already")
         options[option.strip()] = _parse_value(value.strip())
-    if star and not count.strip().isdecimal():
-        raise ValueError(f"attention {spec!r}: {count!r} is not a number of heads")
+    if star and not (count.strip().isdecimal() and len(count) < 10):
+        raise ValueError(f"{where}: {short_repr(count)} is not a number of heads")
     return int(count) if star else None, resolve_alias(name.strip()), options
 
 
 def _parse_value(text: str) -> Any:
     try:
         return json.loads(text.lower())
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -198,7 +213,7 @@ def find_mechanism(name: str) -> type[Mechanism]:
         near = get_close_matches(name.lower(), [*MECHANISMS, *ALIASES], n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ValueError(
-            f"no mechanism {name!r}{hint} (there are: {', '.join(MECHANISMS)}; "
+            f"no mechanism {short_repr(name)}{hint} (there are: {', '.join(MECHANISMS)}; "
             "load your own with attnlab --extension FILE.py)"
         )
     return MECHANISMS[name]

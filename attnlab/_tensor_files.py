@@ -1,4 +1,4 @@
-"""Write safetensors files, with the errors of every other file."""
+"""Read and write safetensors files, with the errors of every other file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
 from torch import Tensor
+
+from attnlab._safe_files import open_regular
+
+HEADER_BYTES = 2**24  # about 100,000 tensors
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -26,3 +31,46 @@ def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
         if number is None:
             raise OSError(str(error)) from error
         raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
+
+
+class TensorInfo(NamedTuple):
+    """One entry of a header."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def read_header(path: Path) -> dict[str, TensorInfo]:
+    """The tensors of a safetensors file. Reads nothing but the header."""
+    try:
+        with open_regular(path, follow_links=True) as file:
+            size = int.from_bytes(file.read(8), "little")
+        if size > HEADER_BYTES:
+            raise ValueError(
+                f"{path}: these weights cannot be read (the header has {size:,} bytes; "
+                f"at most {HEADER_BYTES:,} are allowed)"
+            )
+        with safe_open(path, framework="pt") as content:
+            slices = {name: content.get_slice(name) for name in content.keys()}  # noqa: SIM118
+            return {
+                name: TensorInfo(part.get_dtype(), tuple(part.get_shape()))
+                for name, part in slices.items()
+            }
+    except FileNotFoundError:
+        raise ValueError(f"{path.parent}: holds no weights; {path.name} is missing") from None
+    except (OSError, SafetensorError) as error:
+        raise ValueError(unreadable_message(path, error)) from None
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """All tensors of a safetensors file."""
+    read_header(path)
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(unreadable_message(path, error)) from None
+
+
+def unreadable_message(path: Path, error: Exception) -> str:
+    reason = " ".join(str(error).split())
+    return f"{path}: these weights cannot be read ({reason})"

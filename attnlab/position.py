@@ -49,6 +49,9 @@ class SinusoidalPositions(nn.Module):
         return matrix
 
 
+FIRST_NUMBERS = 2**22  # of a table; longer texts let it grow
+
+
 class RotaryPositions(nn.Module):
     """Rotates each pair (i, i + D/2) of a query or key by an angle that grows with position. The
     dot product then depends only on the distance."""
@@ -62,32 +65,41 @@ class RotaryPositions(nn.Module):
             raise ValueError(f"rotary positions: head size is {head_dim}; give an even number")
         steps = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
         self.frequencies = base**-steps  # (D/2,) float64, on the CPU
-        self._grow(length, torch.device("cpu"))
+        self._grow(min(length, 1 + FIRST_NUMBERS // head_dim), torch.device("cpu"))
 
     def _grow(self, length: int, device: torch.device) -> None:
+        for name, table in zip(("cosines", "sines"), self._tables(length), strict=True):
+            self.register_buffer(name, table.to(device), persistent=False)
+
+    def _tables(self, length: int) -> tuple[Tensor, Tensor]:
+        """Cosines and signed sines, each (length, D)."""
         angles = torch.arange(length)[:, None] * self.frequencies
         angles = torch.cat([angles, angles], dim=-1)  # (positions, D)
         sign = torch.ones_like(angles)
-        sign[
-            :, : len(self.frequencies)
-        ] = -1  # rotating is then one product with the halves swapped
+        # rotating is then one product with the halves swapped
+        sign[:, : len(self.frequencies)] = -1
         dtype = torch.get_default_dtype()
-        for name, table in (("cosines", angles.cos()), ("sines", sign * angles.sin())):
-            self.register_buffer(name, table.to(dtype).to(device), persistent=False)
+        return angles.cos().to(dtype), (sign * angles.sin()).to(dtype)
 
     def forward(self, x: Tensor, position: Tensor) -> Tensor:
         """Rotate (B, H, T, D) by `position` (B or 1, T)."""
-        if (
-            not torch.compiler.is_compiling() and position.numel()
-        ):  # a compiled model has fixed lengths
-            longest = int(position.max()) + 1
-            if longest > len(self.cosines):
-                self._grow(2 * longest, self.cosines.device)
-        cosines = self.cosines[position][:, None].to(x.dtype)  # (B or 1, 1, T, D)
-        sines = self.sines[position][:, None].to(x.dtype)
+        cosines, sines = self._tables_for(position)
+        cosines = cosines[position][:, None].to(x.dtype)  # (B or 1, 1, T, D)
+        sines = sines[position][:, None].to(x.dtype)
         half = x.shape[-1] // 2
         swapped = torch.cat([x[..., half:], x[..., :half]], dim=-1)
         return x * cosines + swapped * sines
+
+    def _tables_for(self, position: Tensor) -> tuple[Tensor, Tensor]:
+        if torch.compiler.is_compiling():  # in training, where positions begin at 0
+            if position.shape[-1] <= len(self.cosines):
+                return self.cosines, self.sines
+            cosines, sines = self._tables(position.shape[-1])
+            return cosines.to(position.device), sines.to(position.device)
+        longest = int(position.max()) + 1 if position.numel() else 0
+        if longest > len(self.cosines):
+            self._grow(2 * longest, self.cosines.device)
+        return self.cosines, self.sines
 
 
 POSITIONS = ("learned", "sinusoidal", "rotary", "none")

@@ -21,8 +21,9 @@ PACKAGE = ROOT / "attnlab"
 # The parts of DESIGN.md, lowest layer first: a part imports only from itself and from lower layers.
 LAYERS = [
     {"_lazy", "_help_groups"},
-    {"errors", "extensions", "_confidence_intervals", "_join_words", "_notes"},
-    {"_calibration", "_safe_files", "_tensor_files"},
+    {"errors", "extensions", "_confidence_intervals", "_join_words", "_notes", "_short_repr"},
+    {"_calibration", "_declared_types", "_safe_files"},
+    {"_tensor_files"},
     {"report", "run_folder"},
     {"tasks.registry", "_show"},
     {"mask", "_image_files", "state", "tokenizer"},

@@ -23,10 +23,10 @@ def sample_directions(count: int, size: int, seed: int, orthogonal: bool) -> Ten
 
     if not orthogonal:
         return normal(count)
-    blocks = []
+    directions = torch.empty(count, size, dtype=torch.float64)
     for first in range(0, count, size):
         basis, upper = torch.linalg.qr(normal(size))
         basis = basis * upper.diagonal().sign()
         rows = min(size, count - first)
-        blocks.append(basis.T[:rows] * normal(rows).norm(dim=1, keepdim=True))
-    return torch.cat(blocks)
+        directions[first : first + rows] = basis.T[:rows] * normal(rows).norm(dim=1, keepdim=True)
+    return directions

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from attnlab.models._model import Model, load_weights, read_description
+from attnlab._short_repr import short_repr
+from attnlab.models._model import Model, read_description
 from attnlab.models._stack import StackConfig
 from attnlab.models.decoder import Decoder
 from attnlab.models.encoder import Encoder, EncoderConfig
@@ -34,7 +36,7 @@ __all__ = [
 ]
 
 
-def create(description: dict[str, object], source: object = "config") -> Model:
+def create(description: dict[str, Any], source: object = "config") -> Model:
     """A new model from a description, as `Model.description` returns it.
 
     >>> from attnlab.models import Decoder, StackConfig, create
@@ -42,10 +44,7 @@ def create(description: dict[str, object], source: object = "config") -> Model:
     >>> create(model.description()).parameter_count() == model.parameter_count()
     True
     """
-    kind = str(description.get("model"))
-    if kind not in MODELS:
-        raise ValueError(f"{source}: no model {kind!r}; choose from {', '.join(MODELS)}")
-    return MODELS[kind].from_description(description, source)
+    return _find_model(description, source).from_description(description, source)
 
 
 def load(folder: str | Path) -> Model:
@@ -57,6 +56,17 @@ def load(folder: str | Path) -> Model:
     >>> load("small-decoder").parameter_count() == model.parameter_count()
     True
     """
-    model = create(read_description(folder), Path(folder) / CONFIG)
-    load_weights(model, Path(folder) / WEIGHTS)
-    return model.eval()
+    folder = Path(folder)
+    return open_model(read_description(folder), folder / CONFIG, folder / WEIGHTS)
+
+
+def open_model(description: dict[str, Any], source: Path, weights: Path) -> Model:
+    """The model that this description of the file `source` and these weights make, of any kind."""
+    return _find_model(description, source).from_files(description, source, weights)
+
+
+def _find_model(description: dict[str, Any], source: object) -> type[Model]:
+    kind = description.get("model")
+    if not isinstance(kind, str) or kind not in MODELS:
+        raise ValueError(f"{source}: no model {short_repr(kind)}; choose from {', '.join(MODELS)}")
+    return MODELS[kind]

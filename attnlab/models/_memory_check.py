@@ -1,16 +1,30 @@
-"""Refuses a model that does not fit into memory, before PyTorch tries to allocate it."""
+"""Refuses a model that is too large, before PyTorch tries to allocate it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 
+from attnlab._argument_checks import LARGEST_SIZE
+
+LARGEST_DEPTH = 2**11  # blocks
 BYTES = 16  # of a weight in training: itself, its gradient and two moments of the optimizer
 
 
 def block_weights(width: int, layers: int, feed_width: int | None = None) -> int:
     """About how many weights transformer blocks have: attention and feed-forward matrices."""
     return layers * width * (4 * width + 2 * (feed_width or 4 * width))
+
+
+def check_counts(config: object, *names: str) -> None:
+    """Refuse sizes below 1 and those that no machine can hold. None stands for a default."""
+    for name in names:
+        size = getattr(config, name)
+        largest = LARGEST_DEPTH if name in ("layers", "blocks") else LARGEST_SIZE
+        if size is not None and size < 1:
+            raise ValueError(f"{name} is {size}; give 1 or more")
+        if size is not None and size > largest:
+            raise ValueError(f"{name} is {size:,}; give at most {largest:,}")
 
 
 def check_memory(weights: int, sizes: Mapping[str, int]) -> None:

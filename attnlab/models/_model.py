@@ -6,12 +6,14 @@ import dataclasses
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_model, save_model
+from safetensors.torch import save_model
 from torch import nn
 
 from attnlab._safe_files import read_json, write_atomically, write_json
+from attnlab._short_repr import short_repr
 from attnlab.layers import MultiHead
+from attnlab.models._read_settings import make_config
+from attnlab.models._weights_file import build_and_load
 from attnlab.position import LearnedPositions
 from attnlab.run_folder._config import CONFIG_BYTES, parse_config
 from attnlab.run_folder._file_names import CONFIG, WEIGHTS
@@ -47,18 +49,35 @@ class Model(nn.Module):
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
         """The model that `save_pretrained` saved, in evaluation mode."""
-        model = cls.from_description(read_description(folder), Path(folder) / CONFIG)
-        load_weights(model, Path(folder) / WEIGHTS)
-        return model.eval()
+        folder = Path(folder)
+        return cls.from_files(read_description(folder), folder / CONFIG, folder / WEIGHTS)
 
     @classmethod
     def from_description(cls, description: dict[str, Any], source: object = "config") -> Self:
+        """A new model with these settings. `source` names them in errors."""
+        return cls(cls._read_config(description, source))
+
+    @classmethod
+    def from_files(cls, description: dict[str, Any], source: Path, weights: Path) -> Self:
+        """The model with these settings and weights, in evaluation mode. Neither is trusted: they
+        must fit each other, which is checked before the model is built."""
+        config = cls._read_config(description, source)
+        return build_and_load(lambda: cls(config), cls.depth(config), source, weights).eval()
+
+    @classmethod
+    def depth(cls, config: Any) -> int:
+        """The number of blocks."""
+        raise NotImplementedError
+
+    @classmethod
+    def _read_config(cls, description: dict[str, Any], source: object) -> Any:
         settings = {key: value for key, value in description.items() if key != "model"}
         if description.get("model") != cls.kind:
             raise ValueError(
-                f"{source}: describes a {description.get('model')!r} model; give a {cls.kind!r}"
+                f"{source}: describes a {short_repr(description.get('model'))} model; "
+                f"give a {cls.kind!r}"
             )
-        return cls(make_config(cls.config_class, settings, source))
+        return make_config(cls.config_class, settings, source)
 
 
 def count_multiplied_weights(layers: nn.Module) -> int:
@@ -84,29 +103,6 @@ def attention_flops(layers: nn.Module, length: int) -> float:
     return 12.0 * widths * length
 
 
-def make_config(kind: type[Any], settings: dict[str, Any], source: object) -> Any:
-    """The dataclass of these settings, also nested ones. Refuses unknown and missing names."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    unknown = sorted(set(settings) - set(fields))
-    required = [
-        name
-        for name, field in fields.items()
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    ]
-    missing = sorted(set(required) - set(settings))
-    if unknown or missing:
-        problem = f"unknown {', '.join(unknown)}" if unknown else f"missing {', '.join(missing)}"
-        raise ValueError(f"{source}: {problem} (settings: {', '.join(fields)})")
-    nested = getattr(kind, "nested", {})
-    values = {
-        name: make_config(nested[name], value, source)
-        if name in nested and isinstance(value, dict)
-        else value
-        for name, value in settings.items()
-    }
-    return kind(**values)
-
-
 def read_description(folder: str | Path) -> dict[str, Any]:
     path = Path(folder) / CONFIG
     try:
@@ -121,37 +117,3 @@ def read_description(folder: str | Path) -> dict[str, Any]:
     if not isinstance(description, dict) or "model" not in description:
         raise ValueError(f"{path}: does not describe an attnlab model")
     return description
-
-
-def load_weights(model: nn.Module, path: Path) -> None:
-    try:
-        problem = _shape_mismatch(model, path) or _load_and_compare_names(model, path)
-    except FileNotFoundError:
-        raise ValueError(f"{path.parent}: holds no weights; {path.name} is missing") from None
-    except (SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{path}: these weights cannot be read ({reason})") from None
-    if problem:
-        raise ValueError(
-            f"{path}: these weights do not fit the configuration in {CONFIG}: {problem}"
-        )
-
-
-def _shape_mismatch(model: nn.Module, path: Path) -> str:
-    """The first mismatch in the model's order; torch would list all, which fills pages."""
-    with safe_open(path, framework="pt") as file:
-        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    for name, tensor in model.state_dict().items():
-        expected = tuple(tensor.shape)
-        if shapes.get(name, expected) != expected:
-            return f"{name} has shape {shapes[name]} in the file, but {expected} as configured"
-    return ""
-
-
-def _load_and_compare_names(model: nn.Module, path: Path) -> str:
-    """Load the weights; return a problem if a name is missing or unexpected."""
-    missing, unexpected = load_model(model, str(path), strict=False)
-    for name in model.state_dict():
-        if name in missing:
-            return f"{name} is not in the file"
-    return f"the file has {unexpected[0]}, which is not configured" if unexpected else ""

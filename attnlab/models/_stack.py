@@ -5,6 +5,7 @@ Letters: B batch, T tokens, W width.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from attnlab._create_mechanism import resolve_all
 from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
 from attnlab.layers import NORMS, Block, BlockState, Dropout, MultiHead, attention_per_layer
 from attnlab.mask import Mask
-from attnlab.models._memory_check import block_weights, check_memory
+from attnlab.models._memory_check import block_weights, check_counts, check_memory
 from attnlab.position import POSITIONS, LearnedPositions, RotaryPositions, SinusoidalPositions
 
 
@@ -74,14 +75,11 @@ class StackConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attention", resolve_all(self.attention))
-        sizes = ("vocabulary", "context", "width", "layers", "heads", "key_heads", "feed_width")
-        for name in sizes:
-            size = getattr(self, name)
-            if size is not None and size < 1:
-                raise ValueError(f"{name} is {size}; give a whole number above 0")
+        check_counts(self, "vocabulary", "context", "width", "layers", "heads", "key_heads")
+        check_counts(self, "feed_width")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; give a fraction from 0 to below 1")
-        if not self.rotary_base > 1:
+        if not 1 < self.rotary_base < math.inf:
             raise ValueError(f"rotary_base is {self.rotary_base}; give a number above 1")
         if self.position not in POSITIONS:
             raise ValueError(f"position is {self.position!r}; choose from {', '.join(POSITIONS)}")

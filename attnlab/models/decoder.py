@@ -33,6 +33,10 @@ class Decoder(Model):
             self.head.weight = self.stack.embedding.weight
 
     @classmethod
+    def depth(cls, config: StackConfig) -> int:
+        return config.layers
+
+    @classmethod
     def preset(cls, name: str, **changes: Any) -> Decoder:
         """A model by name: `course`, the classic character GPT."""
         if name not in PRESETS:

@@ -51,6 +51,10 @@ class Encoder(Model):
         if config.tie:
             self.head.weight = self.stack.embedding.weight
 
+    @classmethod
+    def depth(cls, config: EncoderConfig) -> int:
+        return config.layers
+
     @property
     def max_length(self) -> int | None:
         return self.stack.max_length

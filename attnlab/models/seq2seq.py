@@ -82,6 +82,10 @@ class Seq2Seq(Model):
         if config.decoder.tie:
             self.head.weight = self.decoder.embedding.weight
 
+    @classmethod
+    def depth(cls, config: Seq2SeqConfig) -> int:
+        return config.encoder.layers + config.decoder.layers
+
     @property
     def max_length(self) -> int | None:
         """The limit of the target; the limit of the source is `encoder.max_length`."""

@@ -17,11 +17,18 @@ from attnlab._create_mechanism import resolve_all
 from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
 from attnlab.layers import NORMS, Block, Dropout, attention_per_layer, initialize
 from attnlab.mask import Mask
-from attnlab.models._memory_check import block_weights, check_memory
+from attnlab.models._memory_check import block_weights, check_counts, check_memory
 from attnlab.models._model import Model
 from attnlab.position import LearnedPositions, SinusoidalPositions
 
 POSITIONS = ("learned", "sinusoidal", "sinusoidal-2d", "none")
+LARGEST_PATCHES, LARGEST_TABLE = 2**14, 2**24
+LARGEST_STAGES = 16  # each one doubles the width
+
+
+def _check_dropout(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout is {dropout}; give a fraction from 0 to below 1")
 
 
 def _check_scale(mean: float, deviation: float) -> None:
@@ -29,12 +36,6 @@ def _check_scale(mean: float, deviation: float) -> None:
         raise ValueError(
             f"mean is {mean}, deviation {deviation}; give finite numbers, deviation above 0"
         )
-
-
-def _check_counts(config: ViTConfig | ConvNetConfig, *names: str) -> None:
-    for name in names:
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} is {getattr(config, name)}; give 1 or more")
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,16 @@ class ViTConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "attention", resolve_all(self.attention))
         _check_scale(self.mean, self.deviation)
-        _check_counts(self, "classes", "image_size", "channels", "width", "layers", "heads")
+        check_counts(self, "classes", "image_size", "channels", "width", "layers", "heads")
+        _check_dropout(self.dropout)
         if self.patch < 1 or self.image_size % self.patch:
             raise ValueError(
                 f"patch is {self.patch}; give a divisor of image_size {self.image_size}"
+            )
+        if (self.image_size // self.patch) ** 2 > LARGEST_PATCHES:
+            raise ValueError(
+                f"image_size is {self.image_size}, patch {self.patch}; give at most "
+                f"{LARGEST_PATCHES:,} patches"
             )
         if self.position not in POSITIONS:
             raise ValueError(f"position is {self.position!r}; choose from {', '.join(POSITIONS)}")
@@ -95,10 +102,10 @@ class ViT(Model):
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
-        sizes = {"width": config.width, "layers": config.layers}
-        check_memory(block_weights(**sizes), sizes)
-        self.config = config
         width, rows = config.width, config.image_size // config.patch
+        sizes = {"width": width, "layers": config.layers}
+        check_memory(block_weights(**sizes) + width * rows**2, sizes)
+        self.config = config
         # a strided convolution applies one linear map to each flattened patch
         self.patches = nn.Conv2d(config.channels, width, config.patch, config.patch)
         self.first = int(config.pooling == "class")  # tokens before the patches
@@ -121,6 +128,10 @@ class ViT(Model):
         self.norm = NORMS[config.norm](width)
         self.head = nn.Linear(width, config.classes)
         self._initialize()
+
+    @classmethod
+    def depth(cls, config: ViTConfig) -> int:
+        return config.layers
 
     def _initialize(self) -> None:
         """Give patches, positions and class token equal norms. With N(0, 0.02) for all, as in text
@@ -182,6 +193,11 @@ def _make_positions(kind: str, rows: int, width: int, first: int) -> nn.Module:
         return _LearnedTable(rows * rows + first, width)
     if kind == "none":
         return _FixedPositions(torch.zeros(1, 1, width))
+    if rows * rows * width > LARGEST_TABLE:
+        raise ValueError(
+            f"{kind} positions: {rows * rows} patches of width {width} are too many; "
+            "give larger patches"
+        )
     if kind == "sinusoidal":
         return _FixedPositions(SinusoidalPositions(width)(torch.arange(rows * rows + first)[None]))
     if width % 4:
@@ -213,7 +229,10 @@ class ConvNetConfig:
 
     def __post_init__(self) -> None:
         _check_scale(self.mean, self.deviation)
-        _check_counts(self, "classes", "channels", "width", "stages", "blocks")
+        check_counts(self, "classes", "channels", "width", "stages", "blocks")
+        _check_dropout(self.dropout)
+        if self.stages > LARGEST_STAGES:
+            raise ValueError(f"stages is {self.stages:,}; give at most {LARGEST_STAGES}")
 
 
 class ConvNet(Model):
@@ -225,6 +244,7 @@ class ConvNet(Model):
 
     def __init__(self, config: ConvNetConfig) -> None:
         super().__init__()
+        check_memory(_convolution_weights(config), {"width": config.width})
         self.config = config
         layers: list[nn.Module] = [nn.Conv2d(config.channels, config.width, 3, padding=1)]
         width = config.width
@@ -237,6 +257,10 @@ class ConvNet(Model):
         self.norm = _group_norm(width)
         self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(width, config.classes)
+
+    @classmethod
+    def depth(cls, config: ConvNetConfig) -> int:
+        return config.stages * config.blocks
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, height, width) -> logits (B, K)"""
@@ -254,6 +278,12 @@ class ConvNet(Model):
         images = (images - self.config.mean) / self.config.deviation
         x = F.gelu(self.norm(self.body(images))).mean((2, 3))
         return self.head(self.dropout(x))
+
+
+def _convolution_weights(config: ConvNetConfig) -> int:
+    """About how many weights the residual blocks have: two 3 x 3 convolutions each."""
+    widths = [config.width * 2**stage for stage in range(config.stages)]
+    return config.blocks * sum(2 * 9 * width**2 for width in widths)
 
 
 class Residual(nn.Module):

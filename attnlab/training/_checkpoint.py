@@ -5,15 +5,16 @@ Sharded tensors are saved unsharded, so you may resume with another number of pr
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from attnlab._tensor_files import save_tensors
+from attnlab._short_repr import short_repr
+from attnlab._tensor_files import load_tensors, save_tensors
 from attnlab.run_folder._checkpoints import (
     TrainingProgress,
     optimizer_file,
@@ -23,6 +24,8 @@ from attnlab.run_folder._checkpoints import (
 from attnlab.run_folder._file_names import BEST, OPTIMIZER, WEIGHTS
 from attnlab.training._distributed import ProcessGroup, full_tensor, shard_like
 from attnlab.training._optimizers import WeightAverage
+
+ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -75,8 +78,9 @@ def save_checkpoint(
 def load_checkpoint(
     path: Path, model: nn.Module, optimizers: Sequence[Optimizer], average: WeightAverage | None
 ) -> TrainingProgress:
-    load_model_tensors(model, load_file(path / WEIGHTS))
-    moments = load_file(optimizer_file(path))
+    weights, moments = load_tensors(path / WEIGHTS), load_tensors(optimizer_file(path))
+    _check_checkpoint(path, model, weights, moments)
+    load_model_tensors(model, weights)
     parameters = dict(model.named_parameters())
     owner = {
         id(p): optimizer
@@ -98,8 +102,33 @@ def load_checkpoint(
     return read_progress(path)
 
 
-def load_best(path: Path) -> dict[str, Tensor] | None:
-    return load_file(path / BEST) if (path / BEST).exists() else None
+def load_best(path: Path, model: nn.Module) -> dict[str, Tensor] | None:
+    if not (path / BEST).exists():
+        return None
+    best = load_tensors(path / BEST)
+    _check_checkpoint(path, model, best, {})
+    return best
+
+
+def _check_checkpoint(
+    path: Path, model: nn.Module, weights: dict[str, Tensor], moments: dict[str, Tensor]
+) -> None:
+    """Refuse tensors that are not those of this model, and moments that fit no parameter."""
+    targets = {**dict(model.named_buffers()), **dict(model.named_parameters())}
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for key, tensor in moments.items():
+        kind, _, name = key.partition("|")
+        kinds[name].add(kind)
+        if name not in targets or (tensor.dim() and tensor.shape != targets[name].shape):
+            raise ValueError(f"{path}: its {short_repr(key)} does not fit the model; delete it")
+    for name, names in kinds.items():
+        adam = names & set(ADAM_STATE)
+        if adam and adam != set(ADAM_STATE):
+            raise ValueError(f"{path}: lacks a part of the optimizer state of {name}; delete it")
+    for name in dict(model.named_parameters()).keys() | weights.keys():
+        known = name in targets and name in weights
+        if not known or weights[name].shape != targets[name].shape:
+            raise ValueError(f"{path}: its {short_repr(name)} does not fit the model; delete it")
 
 
 def _optimizer_tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:

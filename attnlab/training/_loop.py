@@ -137,7 +137,7 @@ def _train(
             reporter.print_message(problem)
         if newest is not None:
             progress = load_checkpoint(newest, model, optimizers, average)
-            best = load_best(newest)
+            best = load_best(newest, model)
         elif problems:
             raise ValueError(
                 f"{run.folder}: has no intact checkpoint to resume from; give --overwrite to "

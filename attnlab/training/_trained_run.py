@@ -12,8 +12,7 @@ import torch
 
 import attnlab
 from attnlab._tensor_files import save_tensors
-from attnlab.models import Model, create
-from attnlab.models._model import load_weights
+from attnlab.models import Model, open_model
 from attnlab.run_folder import RunFolder
 from attnlab.run_folder._checkpoints import newest_intact_checkpoint
 from attnlab.run_folder._file_names import CONFIG, WEIGHTS
@@ -36,9 +35,7 @@ class Run(RunFolder):
             if newest is None:
                 raise ValueError(f"{self.folder}: has no weights yet; train it first")
             path = newest / WEIGHTS
-        model = create(description, self.folder / CONFIG)
-        load_weights(model, path)
-        return model.eval()
+        return open_model(description, self.folder / CONFIG, path)
 
     def finish(self, tensors: dict[str, torch.Tensor]) -> None:
         """Write the trained weights."""

@@ -12,11 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
-from attnlab._tensor_files import save_tensors
+from attnlab._tensor_files import load_tensors, save_tensors
 from attnlab.tasks.vision._dataset import Images
 from attnlab.tasks.vision.kind import SEEN
 
@@ -42,8 +40,8 @@ def was_seen_by(run: str | Path, images: Images) -> Tensor | None:
     if not path.exists():
         return None
     try:
-        seen = load_file(path)[KEY]
-    except (SafetensorError, KeyError, OSError) as error:
+        seen = load_tensors(path)[KEY]
+    except (ValueError, KeyError) as error:
         raise ValueError(
             f"{path}: is damaged ({error}); delete it, then train with --resume, which writes it"
         ) from None
