@@ -13,9 +13,9 @@ MAX_CHARACTERS = 10_000  # of a text; a description of many heads is long
 MAX_LISTED = 5
 
 
-def make_config(kind: type[Any], settings: Any, source: object) -> Any:
-    """The dataclass of these settings, also nested ones. Refuses unknown and missing names, and
-    values of another type."""
+def make_config(kind: Any, settings: Any, source: object) -> Any:
+    """The dataclass `kind` of these settings, also nested ones. Refuses unknown and missing names,
+    and values of another type."""
     if not isinstance(settings, dict):
         raise ValueError(f"{source}: {short_repr(settings)} is not an object with settings")
     _check_names(kind, settings, source)
