@@ -5,18 +5,22 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import sys
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnlab._pretokenize import UNITS
 from attnlab._safe_files import write_atomically
 from attnlab.run_folder._file_names import TOKENIZER
 
 if TYPE_CHECKING:
+    import numpy as np
     from tokenizers import Tokenizer as HuggingFace
     from tokenizers.models import Model
 
@@ -25,6 +29,8 @@ __all__ = ["BPE", "Bytes", "Characters", "Tokenizer", "load_tokenizer"]
 MAX_FILE_BYTES = 64 * 2**20  # GPT-2's own file has 2 MB
 PAD_SYMBOL, MASK_SYMBOL = "\u25a1", "\u2047"  # □ ⁇ as the course writes them
 SPECIAL_TOKENS = ("<|pad|>", "<|mask|>", "<|end|>")  # ids 0, 1, 2 of Bytes and BPE
+MAX_REMEMBERED_UNITS = 2**18  # about 60 MB
+LONGEST_REMEMBERED_UNIT = 40  # characters; longer ones rarely come again
 SURROGATES = re.compile("([\ud800-\udfff]+)")  # halves of UTF-16 pairs: legal in str, not in UTF-8
 
 
@@ -46,7 +52,8 @@ class Tokenizer(ABC):
         """The text of these ids: a list, or the elements of an integer array."""
 
     @abstractmethod
-    def _json(self) -> str: ...
+    def to_json(self) -> str:
+        """The content of tokenizer.json."""
 
     def content(self, token: int) -> bytes:
         """The UTF-8 bytes of one id; for byte tokens perhaps only a part of a character."""
@@ -55,11 +62,25 @@ class Tokenizer(ABC):
     def encode(self, text: str) -> list[int]:
         return self.encode_counting(text)[0]
 
+    def encode_array(self, text: str) -> tuple[np.ndarray, Counter[str]]:
+        """`encode_counting` for long texts: the ids as an array of `id_type`."""
+        import numpy as np
+
+        ids, replaced = self.encode_counting(text)
+        return np.array(ids, self.id_type), replaced
+
+    @property
+    def id_type(self) -> np.dtype:
+        """The smallest unsigned integers that hold every id."""
+        import numpy as np
+
+        return np.min_scalar_type(self.vocabulary - 1)
+
     def save(self, path: str | Path) -> None:
         """Write this file, or tokenizer.json in this folder, atomically."""
         path = Path(path)
         target = path / TOKENIZER if path.is_dir() else path
-        content = self._json().encode("utf-8")
+        content = self.to_json().encode("utf-8")
         write_atomically(target, lambda part: _write(part, content))
 
     def _checked(self, ids: Iterable[int]) -> Iterator[int]:
@@ -99,7 +120,16 @@ class Characters(Tokenizer):
     @classmethod
     def train(cls, texts: Iterable[str]) -> Characters:
         """The distinct characters of the texts by code point; lone surrogates stay unknown."""
-        characters = set().union(*texts) - {PAD_SYMBOL, MASK_SYMBOL}
+        characters: set[str] = set()
+        known = b""  # the ASCII characters among them; most texts have no other
+        for text in texts:
+            if text.isascii():
+                new = text.encode("ascii").translate(None, known).decode("ascii")
+                known += bytes(map(ord, set(new)))
+                characters.update(new)
+            else:
+                characters.update(text)
+        characters -= {PAD_SYMBOL, MASK_SYMBOL}
         return cls("".join(sorted(c for c in characters if not SURROGATES.match(c))))
 
     def encode_counting(self, text: str) -> tuple[list[int], Counter[str]]:
@@ -109,6 +139,29 @@ class Characters(Tokenizer):
             ids = ids | replaced
         counts = Counter({c: text.count(c) for c in sorted(replaced)})
         return [ids[c] for c in text], counts
+
+    def encode_array(self, text: str) -> tuple[np.ndarray, Counter[str]]:
+        import numpy as np
+
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+        ids = self._ids_by_code[codes]
+        unknown, where, counts = np.unique(codes[ids < 0], return_inverse=True, return_counts=True)
+        if len(unknown):
+            characters = list(map(chr, unknown.tolist()))
+            ids[ids < 0] = np.array([self._replacement(c) for c in characters])[where]
+            return ids.astype(self.id_type), Counter(
+                dict(zip(characters, counts.tolist(), strict=True))
+            )
+        return ids.astype(self.id_type), Counter()
+
+    @cached_property
+    def _ids_by_code(self) -> np.ndarray:
+        """The id of each code point, -1 for an unknown one."""
+        import numpy as np
+
+        ids = np.full(sys.maxunicode + 1, -1, np.int32)
+        ids[[ord(symbol) for symbol in self._symbols]] = np.arange(self.vocabulary)
+        return ids
 
     def decode(self, ids: Iterable[int]) -> str:
         return "".join(self._symbols[token] for token in self._checked(ids))
@@ -122,7 +175,7 @@ class Characters(Tokenizer):
                 return self._ids[candidate]
         return self.pad
 
-    def _json(self) -> str:
+    def to_json(self) -> str:
         return json.dumps({"type": "characters", "characters": self.characters})
 
 
@@ -139,6 +192,12 @@ class Bytes(Tokenizer):
         first = len(SPECIAL_TOKENS)
         return [first + byte for byte in text.encode("utf-8", "surrogatepass")], Counter()
 
+    def encode_array(self, text: str) -> tuple[np.ndarray, Counter[str]]:
+        import numpy as np
+
+        content = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+        return content + self.id_type.type(len(SPECIAL_TOKENS)), Counter()
+
     def decode(self, ids: Iterable[int]) -> str:
         first = len(SPECIAL_TOKENS)
         return _text(bytes(token - first for token in self._checked(ids) if token >= first))
@@ -147,7 +206,7 @@ class Bytes(Tokenizer):
         byte = token - len(SPECIAL_TOKENS)
         return bytes([byte]) if byte >= 0 else b""
 
-    def _json(self) -> str:
+    def to_json(self) -> str:
         return json.dumps({"type": "bytes"})
 
 
@@ -170,6 +229,7 @@ class BPE(Tokenizer):
         byte_of = {letter: byte for byte, letter in enumerate(byte_letters())}
         self._bytes = [b""] * self.vocabulary  # the bytes of each id; empty for special ids
         self._byte_ids = [0] * 256
+        self._unit_ids: dict[str, bytes] = {}
         for text, token in tokenizer.get_vocab().items():
             if text not in SPECIAL_TOKENS:
                 self._bytes[token] = bytes(byte_of[letter] for letter in text)
@@ -209,13 +269,34 @@ class BPE(Tokenizer):
                 ids += self._tokenizer.encode(part, add_special_tokens=False).ids
         return ids, Counter()
 
+    def encode_array(self, text: str) -> tuple[np.ndarray, Counter[str]]:
+        """Encodes each unit of the text once and remembers it: texts repeat their words."""
+        import numpy as np
+
+        if len(self._unit_ids) > MAX_REMEMBERED_UNITS:
+            self._unit_ids.clear()
+        units, known = UNITS.findall(text), self._unit_ids
+        new = list(set(units) - known.keys())
+        broken = [unit for unit in new if SURROGATES.search(unit)] if not text.isascii() else []
+        for unit in broken:
+            known[unit] = np.array(self.encode(unit), self.id_type).tobytes()
+        new = [unit for unit in new if unit not in known] if broken else new
+        encoded = self._tokenizer.encode_batch_fast(new, add_special_tokens=False)
+        for unit, encoding in zip(new, encoded, strict=True):
+            known[unit] = np.array(encoding.ids, self.id_type).tobytes()
+        ids = np.frombuffer(b"".join(map(known.__getitem__, units)), self.id_type)
+        for unit in (*new, *broken):
+            if len(unit) > LONGEST_REMEMBERED_UNIT:
+                del known[unit]
+        return ids, Counter()
+
     def decode(self, ids: Iterable[int]) -> str:
         return _text(b"".join(self._bytes[token] for token in self._checked(ids)))
 
     def content(self, token: int) -> bytes:
         return self._bytes[token]
 
-    def _json(self) -> str:
+    def to_json(self) -> str:
         return self._tokenizer.to_str(pretty=True)
 
 
@@ -231,7 +312,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     path = Path(path)
     file = path / TOKENIZER if path.is_dir() else path
     try:
-        return _parse(_read(file))
+        return parse_tokenizer(_read(file))
     except FileNotFoundError:
         raise ValueError(f"{file}: does not exist") from None
     except OSError as error:
@@ -253,7 +334,8 @@ def _read(file: Path) -> str:
     return content.decode("utf-8")
 
 
-def _parse(content: str) -> Tokenizer:
+def parse_tokenizer(content: str) -> Tokenizer:
+    """The tokenizer of the content of a tokenizer.json."""
     settings = json.loads(content)
     kind = settings.get("type") if isinstance(settings, dict) else None
     if kind == "characters":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from attnlab._image_files import SUFFIXES, UnreadableImageError, open_rgb_image
+from attnlab.tasks.language._text_files import read_text_file
 from attnlab.tasks.summary._pairs import SUFFIXES as PAIRED
 from attnlab.tasks.summary._pairs import Pair, read_pairs
 from attnlab.tasks.vision._dataset import Dataset, Images, join, split_dataset
@@ -52,17 +53,7 @@ def read_inputs(text: Path | str | None, images: Path | str | None = None) -> He
             raise ValueError(message + (advice and needed)) from None
         complaint = rows.describe_bad_rows(text)
         return HeadInputs(pairs=rows.pairs, notes=[f"{complaint}."] if complaint else [])
-    return HeadInputs(read_text(text) if isinstance(text, Path) else text)
-
-
-def read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ValueError(
-            f"{path}: cannot be read as text ({reason}); give a UTF-8 text file"
-        ) from None
+    return HeadInputs(read_text_file(text) if isinstance(text, Path) else text)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Any
 
 import torch
 
+from attnlab._cache import cache_folder
 from attnlab._safe_files import write_atomically
 
 CONFIG = "config.json"
@@ -27,7 +27,7 @@ def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> tuple
     """The model in this folder, in evaluation mode, and its tokenizer, image processor or None.
 
     Its class is the one that config.json names, so a language model has its head. A GGUF file is
-    converted once and kept in `cache_folder`. The default is float32, because a CPU is slow and
+    converted once and kept in the cache folder. The default is float32, because a CPU is slow and
     inexact in the half precision that most models are saved in.
 
     >>> from attnlab.huggingface import load_model
@@ -67,12 +67,6 @@ def load_with_notes(
         count = f"{missing[0]} ({len(missing)} in all)"
         notes.append(f"has no weights for {count}; they are random")
     return model.eval(), processor, notes
-
-
-def cache_folder() -> Path:
-    """The folder of converted models."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "attnlab" / "models"
 
 
 def _find_folder(path: Path, library: Any) -> Path:
@@ -136,7 +130,7 @@ def _converted_folder(file: Path, library: Any) -> Path:
     """The folder with the converted GGUF file; converts it the first time."""
     with file.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()[:16]
-    folder = cache_folder() / f"{file.stem}-{digest}"
+    folder = cache_folder("models") / f"{file.stem}-{digest}"
     if not (folder / CONFIG).exists():
         try:
             import_module("gguf")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -30,7 +32,7 @@ class TrainingTask(ABC):
     """What the progress line calls the positions of "keys"."""
 
     @abstractmethod
-    def lengths(self, epoch: int) -> Sequence[int]:
+    def lengths(self, epoch: int) -> Sequence[int] | np.ndarray:
         """The length of every row of this epoch."""
 
     @abstractmethod
@@ -73,8 +75,12 @@ def mix_seeds(*numbers: int) -> int:
 
 
 def bucket_by_length(
-    lengths: Sequence[int], *, tokens: int, rows: int | None, generator: torch.Generator
-) -> list[list[int]]:
+    lengths: Sequence[int] | np.ndarray,
+    *,
+    tokens: int,
+    rows: int | None,
+    generator: torch.Generator,
+) -> Sequence[list[int]]:
     """Row indices in batches: shuffled, sorted by length within large windows, split, shuffled.
 
     A batch has `rows` rows, or as many as fit into `tokens` tokens after padding. Every row is in
@@ -87,21 +93,40 @@ def bucket_by_length(
     >>> sorted(map(sorted, batches))  # rows of similar length are together
     [[0, 2], [1, 3]]
     """
-    order = torch.randperm(len(lengths), generator=generator).tolist()
-    mean = max(1, sum(lengths) // max(1, len(lengths)))
+    sizes = np.asarray(lengths, dtype=np.int64)
+    order = torch.randperm(len(sizes), generator=generator).numpy()
+    mean = max(1, int(sizes.sum()) // max(1, len(sizes)))
     window = 64 * (rows or max(1, tokens // mean))
-    batches: list[list[int]] = []
+    starts = array("q")
     for start in range(0, len(order), window):
-        batch: list[int] = []
-        for row in sorted(order[start : start + window], key=lambda r: lengths[r]):
-            full = len(batch) >= rows if rows else (len(batch) + 1) * lengths[row] > tokens
-            if batch and full:
-                batches.append(batch)
-                batch = []
-            batch.append(row)
-        batches.append(batch)
-    shuffled = torch.randperm(len(batches), generator=generator).tolist()
-    return [batches[i] for i in shuffled]
+        part = order[start : start + window]
+        part[:] = part[np.argsort(sizes[part], kind="stable")]
+        count = 0  # rows of the batch so far
+        for position, length in enumerate(sizes[part].tolist(), start):
+            full = count >= rows if rows else (count + 1) * length > tokens
+            if full or not count:
+                starts.append(position)
+                count = 0
+            count += 1
+    shuffled = torch.randperm(len(starts), generator=generator).numpy()
+    return _Batches(order, np.array([*starts, len(order)]), shuffled)
+
+
+@dataclass(frozen=True)
+class _Batches(Sequence[list[int]]):
+    """Batches as parts of one array of rows: lists of all of them would need much more memory."""
+
+    rows: np.ndarray
+    starts: np.ndarray
+    order: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, index: int) -> list[int]:  # type: ignore[override]
+        batch = self.order[index]
+        rows: list[int] = self.rows[self.starts[batch] : self.starts[batch + 1]].tolist()
+        return rows
 
 
 @dataclass
@@ -114,7 +139,7 @@ class BatchLoader:
     position: int = 0
 
     def __post_init__(self) -> None:
-        self._batches: list[list[int]] = []
+        self._batches: Sequence[list[int]] = []
         self._batches_epoch = -1
 
     def next(self) -> tuple[Batch, int]:

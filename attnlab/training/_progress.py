@@ -36,6 +36,11 @@ def use_progress_listener(listener: Listener) -> Iterator[None]:
         _listener.reset(before)
 
 
+def shows_progress() -> bool:
+    """Whether bars and lines may be shown: no listener shows the progress in its own way."""
+    return _listener.get() is None
+
+
 class Reporter:
     """Shows loss, tokens per second, fraction of the machine's matmul peak, and time left."""
 

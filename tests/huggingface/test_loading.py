@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
+from attnlab._cache import cache_folder
 from attnlab.huggingface import load_model
-from attnlab.huggingface._load_model import cache_folder
 from tests.support.small_transformers import inputs, small, transformers, write_tokenizer
 
 
@@ -143,8 +143,8 @@ def test_nothing_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(ValueError, match=r"broken\.gguf: transformers cannot load it"):
         load_model("broken.gguf")
-    assert list(cache_folder().iterdir()) == []
-    assert cache_folder() == tmp_path / "cache" / "attnlab" / "models"
+    assert list(cache_folder("models").iterdir()) == []
+    assert cache_folder("models") == tmp_path / "cache" / "attnlab" / "models"
 
 
 def test_without_transformers() -> None:

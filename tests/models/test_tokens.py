@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attnlab import tokenizer as tokens
+from attnlab._pretokenize import last_break
 from attnlab.tokenizer import BPE, SPECIAL_TOKENS, Bytes, Characters, Tokenizer, load_tokenizer
 
 TEXTS = ["the cat sat on the mat\n", "the hat, the bat: naïve 猫 <|end|><|end|> <|end|>\n"] * 5
@@ -47,6 +48,46 @@ def tricky_examples(test: Callable[..., None]) -> Callable[..., None]:
 
 def named(tokenizer: Tokenizer) -> str:
     return type(tokenizer).__name__
+
+
+# Arrays
+
+WORDS = BPE.train(
+    ["it's don't we'll   the  cat\n\n (cats): 12 a1 naïve ëé.", "!!! ??? 's"] * 3, 330
+)
+near_ascii = st.text(
+    st.sampled_from("aZ's te09!?.(_ \t\n\r\x0b\x1c\x1f\x85\xa0\u2003\u3000\u200bé½猫٣—\ud800")
+)
+
+
+@pytest.mark.parametrize("tokenizer", [*ALL, WORDS], ids=named)
+@tricky_examples
+@given(st.one_of(any_text, near_ascii))
+@settings(max_examples=400)
+def test_arrays_have_the_same_ids(tokenizer: Tokenizer, text: str) -> None:
+    ids, replaced = tokenizer.encode_array(text)
+    assert (ids.tolist(), replaced) == tokenizer.encode_counting(text)
+    assert ids.dtype == tokenizer.id_type
+
+
+@given(near_ascii, st.integers(1, 9))
+@settings(max_examples=400)
+def test_pieces_have_the_tokens_of_the_whole(text: str, size: int) -> None:
+    ids: list[int] = []
+    start = 0
+    while (end := last_break(text, start, size, limit=1000)) is not None:
+        ids, start = ids + WORDS.encode(text[start:end]), end
+    assert ids + WORDS.encode(text[start:]) == WORDS.encode(text)
+
+
+def test_units_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "MAX_REMEMBERED_UNITS", 5)
+    tokenizer = BPE.train(TEXTS, vocabulary=280)
+    for number in range(50):
+        text = f"word {number} " + "long" * number
+        assert tokenizer.encode_array(text)[0].tolist() == tokenizer.encode(text)
+        assert len(tokenizer._unit_ids) <= 5 + 4
+        assert max(map(len, tokenizer._unit_ids)) <= tokens.LONGEST_REMEMBERED_UNIT
 
 
 # Values by hand
@@ -231,7 +272,7 @@ def test_names_of_special_tokens_in_the_training_text(tmp_path: Path) -> None:
 def test_training_is_deterministic() -> None:
     program = (
         "from tests.models.test_tokens import PAIRS; import hashlib; "
-        "print(hashlib.sha256(PAIRS._json().encode()).hexdigest())"
+        "print(hashlib.sha256(PAIRS.to_json().encode()).hexdigest())"
     )
     hashes = {
         subprocess.run(
@@ -245,7 +286,7 @@ def test_training_is_deterministic() -> None:
         for seed in ("1", "3")
     }
     assert len(hashes) == 1
-    assert BPE.train(TEXTS, vocabulary=280)._json() == PAIRS._json()
+    assert BPE.train(TEXTS, vocabulary=280).to_json() == PAIRS.to_json()
 
 
 def test_training_keeps_to_the_size() -> None:
@@ -424,7 +465,7 @@ def a_merge_that_spells_a_special_token(settings: dict[str, Any]) -> None:
 )
 def test_bad_files_of_pairs_are_one_line(change: Change, words: str, tmp_path: Path) -> None:
     file = tmp_path / "tokenizer.json"
-    content = json.loads(PAIRS._json())
+    content = json.loads(PAIRS.to_json())
     file.write_text(json.dumps(content))
     assert load_tokenizer(file).vocabulary == 280  # before the change it is a good one
     change(content)
@@ -433,7 +474,7 @@ def test_bad_files_of_pairs_are_one_line(change: Change, words: str, tmp_path: P
 
 
 def test_older_files_of_pairs(tmp_path: Path) -> None:
-    content = json.loads(PAIRS._json())
+    content = json.loads(PAIRS.to_json())
     content["model"]["merges"] = [" ".join(merge) for merge in content["model"]["merges"]]
     del content["model"]["ignore_merges"], content["pre_tokenizer"]["use_regex"]
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))

@@ -23,6 +23,7 @@ from attnlab.training._optimizers import learning_rate_factor, make_optimizers
 from attnlab.training._progress import Reporter
 from tests.support import small_training as tiny
 from tests.support.small_training import BASE, SteppingClock, run_tiny
+from tests.support.whole_texts import bucket_in_lists
 
 # Targets
 
@@ -118,12 +119,9 @@ def test_compiled_training_gives_the_same_losses(tmp_path: Path) -> None:
     seed=st.integers(0, 5),
 )
 def test_buckets(lengths: list[int], tokens: int, rows: int | None, seed: int) -> None:
-    def make() -> list[list[int]]:
-        generator = torch.Generator().manual_seed(seed)
-        return bucket_by_length(lengths, tokens=tokens, rows=rows, generator=generator)
-
-    batches = make()
-    assert batches == make()
+    first, again = (torch.Generator().manual_seed(seed) for _ in range(2))
+    batches = list(bucket_by_length(lengths, tokens=tokens, rows=rows, generator=first))
+    assert batches == bucket_in_lists(lengths, tokens=tokens, rows=rows, generator=again)
     assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
     for batch in batches:
         padded = len(batch) * max(lengths[row] for row in batch)

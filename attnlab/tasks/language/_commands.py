@@ -61,7 +61,14 @@ def train(
         str,
         option("Training objective: causal (predict the next token) or masked (fill gaps).", MODEL),
     ] = "causal",
-    tokenizer: Annotated[str, option("Tokenizer: characters, bytes or bpe.", DATA)] = "characters",
+    tokenizer: Annotated[
+        str,
+        option(
+            "Tokenizer: characters, bytes or bpe. bpe learns from at most about 32 million "
+            "characters, a random sample of a longer text.",
+            DATA,
+        ),
+    ] = "characters",
     vocabulary: Annotated[
         int, option("Number of token ids of the byte-pair tokenizer.", DATA)
     ] = 4096,

@@ -5,56 +5,23 @@ Letters: B batch, T tokens, V vocabulary.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnlab.tasks.language._corpus import Corpus, Rows
 from attnlab.tasks.language.kind import LANGUAGE
 from attnlab.tokenizer import Tokenizer
 from attnlab.training._batches import Batch, Forward, TrainingTask, mix_seeds, pad_rows
 
 IGNORE = -100  # a target that is left out of the loss
+VALIDATION_TOKENS = 2**20  # of more, a random part is measured: all would take minutes
 OBJECTIVES = ("causal", "masked")
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """Documents as ids. Each stands between two end tokens and is cut into rows of the context
-    size."""
-
-    rows: list[Tensor]
-    characters: int
-    unknown: dict[str, int]
-    """Characters that the tokenizer had to replace, and how often."""
-
-    def digest(self) -> str:
-        """Identifies the text, so that a run is not resumed with another one."""
-        sha = hashlib.sha256()
-        for row in self.rows:
-            sha.update(row.numpy().tobytes() + b"|")
-        return sha.hexdigest()[:16]
-
-    @staticmethod
-    def of(documents: Sequence[str], tokenizer: Tokenizer, context: int, overlap: int) -> Corpus:
-        """With `overlap` 1 the next row repeats a row's last token, which the first row only
-        predicts."""
-        rows: list[Tensor] = []
-        unknown: dict[str, int] = {}
-        for document in documents:
-            ids, replaced = tokenizer.encode_counting(document)
-            for character, count in replaced.items():
-                unknown[character] = unknown.get(character, 0) + count
-            text = torch.tensor([tokenizer.end, *ids, tokenizer.end])
-            size = context + overlap
-            starts = range(0, max(1, len(text) - overlap), context)
-            rows += [text[start : start + size] for start in starts]
-        return Corpus(rows, sum(map(len, documents)), unknown)
 
 
 class LanguageTask(TrainingTask):
@@ -64,8 +31,8 @@ class LanguageTask(TrainingTask):
 
     def __init__(
         self,
-        train: Sequence[str],
-        validation: Sequence[str],
+        train: Corpus,
+        validation: Corpus,
         tokenizer: Tokenizer,
         *,
         objective: str,
@@ -78,27 +45,27 @@ class LanguageTask(TrainingTask):
         self.objective, self.tokenizer, self.seed = objective, tokenizer, seed
         self.masked_fraction = masked_fraction
         overlap = int(objective == "causal")
-        self.train = Corpus.of(train, tokenizer, context, overlap)
-        self.validation = Corpus.of(validation, tokenizer, context, overlap)
+        self.train = train.rows(context, overlap)
+        validation_rows = validation.rows(context, overlap)
+        self.validation = validation_rows.sample(VALIDATION_TOKENS, seed, tokenizer)
         self.headline = LANGUAGE.headline if objective == "causal" else "loss"
 
     def describe(self) -> dict[str, Any]:
         return {
             "objective": self.objective,
             "masked_share": self.masked_fraction,
-            "rows": len(self.train.rows),
+            "rows": len(self.train),
             "characters": self.train.characters,
             "tokenizer": type(self.tokenizer).__name__.lower(),
-            "text": self.train.digest(),
+            "text": self.train.digest,
         }
 
-    def lengths(self, epoch: int) -> list[int]:
+    def lengths(self, epoch: int) -> np.ndarray:
         del epoch
-        shorter = int(self.objective == "causal")
-        return [len(row) - shorter for row in self.train.rows]
+        return self.train.lengths - int(self.objective == "causal")
 
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
-        return self._batch([self.train.rows[row] for row in rows], [(epoch, row) for row in rows])
+        return self._batch([self.train[row] for row in rows], [(epoch, row) for row in rows])
 
     def _batch(self, texts: Sequence[Tensor], seeds: Sequence[tuple[int, int]]) -> Batch:
         ids, keys = pad_rows(texts, self.tokenizer.pad)
@@ -143,15 +110,16 @@ class LanguageTask(TrainingTask):
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         return self.measure(model, self.validation)
 
-    def measure(self, model: nn.Module, corpus: Corpus, tokens: int = 16384) -> dict[str, float]:
+    def measure(self, model: nn.Module, rows: Rows, tokens: int = 16384) -> dict[str, float]:
         """Loss per target in nats; bits per character (causal) or accuracy (masked)."""
         device = next(model.parameters()).device
-        order = sorted(range(len(corpus.rows)), key=lambda row: len(corpus.rows[row]))
-        total, count, correct = 0.0, 0, 0
-        while order:
-            longest = len(corpus.rows[order[-1]])
-            rows = [order.pop() for _ in range(min(len(order), max(1, tokens // longest)))]
-            batch = self._batch([corpus.rows[r] for r in rows], [(-1, r) for r in rows])
+        order = np.argsort(rows.lengths, kind="stable")[::-1]  # the longest first
+        total, count, correct, done = 0.0, 0, 0, 0
+        while done < len(order):
+            size = max(1, tokens // int(rows.lengths[order[done]]))
+            part = order[done : done + size].tolist()
+            done += len(part)
+            batch = self._batch([rows[row] for row in part], [(-1, row) for row in part])
             batch = {name: x.to(device) for name, x in batch.items()}
             logits = self._logits(model, batch).flatten(0, 1).float()
             target = batch["target"].flatten()
@@ -160,5 +128,5 @@ class LanguageTask(TrainingTask):
             correct += int((logits.argmax(-1) == target).sum())
         metrics = {"loss": total / max(1, count), "accuracy": correct / max(1, count)}
         if self.objective == "causal":
-            metrics["bits"] = total / math.log(2) / max(1, corpus.characters)
+            metrics["bits"] = total / math.log(2) / max(1, rows.characters)
         return metrics

@@ -9,28 +9,18 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from attnlab.generate import Sampling, TextStreamer, beam_search, generate
 from attnlab.models import Decoder, Encoder, EncoderConfig, Model, StackConfig
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import TOKENIZER
-from attnlab.tasks.language._task import OBJECTIVES, Corpus, LanguageTask
-from attnlab.tasks.language._text_sources import documentation_text, read_documents, split_documents
-from attnlab.tokenizer import BPE, Bytes, Characters, Tokenizer, load_tokenizer
+from attnlab.tasks.language._prepare import TextFiles, TextsInMemory, encode_text, prepare_text
+from attnlab.tasks.language._task import OBJECTIVES, LanguageTask
+from attnlab.tasks.language._text_sources import documentation_text
+from attnlab.tokenizer import BPE, Tokenizer, load_tokenizer
 from attnlab.training import Run, Settings, is_main_process, train
-
-TOKENIZERS = ("characters", "bytes", "bpe")
-
-
-def make_tokenizer(kind: str, documents: Sequence[str], vocabulary: int) -> Tokenizer:
-    if kind == "characters":
-        return Characters.train(documents)
-    if kind == "bytes":
-        return Bytes()
-    if kind == "bpe":
-        return BPE.train(documents, vocabulary)
-    raise ValueError(f"tokenizer is {kind!r}; choose {', '.join(TOKENIZERS)}")
 
 
 def train_language(
@@ -63,9 +53,14 @@ def train_language(
     if objective not in OBJECTIVES:
         raise ValueError(f"objective is {objective!r}; choose {' or '.join(OBJECTIVES)}")
     check_folder(out, start)
-    documents = read_documents(files) if files else documentation_text(characters, settings.seed)
-    training, validation = split_documents(documents, seed=settings.seed)
-    tokens = make_tokenizer(tokenizer, training, tokenizer_size)
+    source = (
+        TextFiles(files, quiet=quiet)
+        if files
+        else TextsInMemory(documentation_text(characters, settings.seed))
+    )
+    learned = _learned_bpe(out, tokenizer_size) if start == StartMode.RESUME else None
+    text = prepare_text(source, tokenizer, tokenizer_size, settings.seed, learned)
+    tokens = text.tokenizer
     config = replace(model or StackConfig(vocabulary=1, context=256), vocabulary=tokens.vocabulary)
     torch.manual_seed(settings.seed)
     network: Model = (
@@ -74,16 +69,20 @@ def train_language(
     limit = network.max_length
     context = config.context if limit is None else min(config.context, int(limit))  # type: ignore[arg-type]
     task = LanguageTask(
-        training, validation, tokens, objective=objective, context=context, seed=settings.seed
+        text.train,
+        text.validation,
+        tokens,
+        objective=objective,
+        context=context,
+        seed=settings.seed,
     )
     if is_main_process() and not quiet:
         print(
-            f"{len(training):,} documents, {task.train.characters:,} characters, "
+            f"{len(text.train.lengths):,} documents, {task.train.characters:,} characters, "
             f"{tokens.vocabulary} token ids; {network.parameter_count():,} parameters",
             file=sys.stderr,
         )
-        report_unknown_characters(task.train.unknown)
-        report_unknown_characters(task.validation.unknown)
+        report_unknown_characters(text.train.unknown)
     return train(
         task,
         network,
@@ -93,6 +92,15 @@ def train_language(
         quiet=quiet,
         files={TOKENIZER: tokens.save},
     )
+
+
+def _learned_bpe(folder: Path, vocabulary: int) -> Tokenizer | None:
+    """The tokenizer of a run, if it is BPE with this vocabulary."""
+    try:
+        tokenizer = load_tokenizer(folder)
+    except ValueError:
+        return None
+    return tokenizer if isinstance(tokenizer, BPE) and tokenizer.vocabulary == vocabulary else None
 
 
 def report_unknown_characters(replaced: Mapping[str, int]) -> None:
@@ -234,13 +242,14 @@ def evaluate(folder: Path, files: Sequence[Path]) -> dict[str, Any]:
     800
     """
     model, tokenizer, config = load_language(folder)
-    documents = read_documents(files)
     objective = config["task"]["objective"]
     context = int(config["model"]["context"])
     limit = getattr(model, "max_length", None)
     context = context if limit is None else min(context, limit)
-    task = LanguageTask([], [], tokenizer, objective=objective, context=context)
-    corpus = Corpus.of(documents, tokenizer, context, int(objective == "causal"))
+    corpus = encode_text(TextFiles(files), tokenizer)
+    nothing = corpus.select(np.zeros(0, np.int64))
+    task = LanguageTask(nothing, nothing, tokenizer, objective=objective, context=context)
+    rows = corpus.rows(context, int(objective == "causal"))
     with torch.no_grad():
-        metrics: dict[str, Any] = task.measure(model, corpus)
-    return {**metrics, "characters": corpus.characters, "unknown": sum(corpus.unknown.values())}
+        metrics: dict[str, Any] = task.measure(model, rows)
+    return {**metrics, "characters": rows.characters, "unknown": sum(corpus.unknown.values())}

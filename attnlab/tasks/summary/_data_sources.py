@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import track
 
+from attnlab._cache import cache_folder
 from attnlab._safe_files import write_text
 from attnlab.tasks.summary import _debian_packages as debian
 from attnlab.tasks.summary import _docstrings as docstrings
@@ -54,16 +54,10 @@ def load_pairs_with_bad_rows(
     return loaded
 
 
-def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    cache = Path(base).absolute() if base else Path.home() / ".cache"  # apt needs an absolute path
-    return cache / "attnlab" / "summary"
-
-
 def cached_versions(name: str) -> Iterator[list[Pair]]:
     """All cached versions of a built-in source, the newest first, because the sources on this
     machine may have changed since a run was trained."""
-    paths = cache_folder().glob(f"{name}-{VERSION}-*.jsonl") if name in BUILT_IN else []
+    paths = cache_folder("summary").glob(f"{name}-{VERSION}-*.jsonl") if name in BUILT_IN else []
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         try:
             yield read_pairs(path, CACHE_COLUMNS).pairs
@@ -97,7 +91,7 @@ def _load_debian(quiet: bool) -> list[Pair]:
         if is_main_process() and not quiet:
             print(text, file=sys.stderr)
 
-    paths = debian.package_lists(cache_folder() / "apt", print_line)
+    paths = debian.package_lists(cache_folder("summary") / "apt", print_line)
     texts = [
         debian.read_package_list(path)
         for path in with_progress(paths, "reading package lists", quiet)
@@ -109,7 +103,7 @@ def _load_debian(quiet: bool) -> list[Pair]:
 
 
 def _load_cached(name: str, key: str, gather: Callable[[], list[Pair]], quiet: bool) -> list[Pair]:
-    path = cache_folder() / f"{name}-{VERSION}-{key[:16]}.jsonl"
+    path = cache_folder("summary") / f"{name}-{VERSION}-{key[:16]}.jsonl"
     if path.exists():
         try:
             return read_pairs(path, CACHE_COLUMNS).pairs

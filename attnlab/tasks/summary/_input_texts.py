@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnlab.tasks.language._text_sources import read_text_file
+from attnlab.tasks.language._text_files import read_text_file
 
 MAX_BYTES = 2**24  # of standard input
 

@@ -12,7 +12,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from attnlab.tasks.language._text_sources import hash_position, read_text_file
+from attnlab.tasks.language._split import hash_position
+from attnlab.tasks.language._text_files import read_text_file
 
 MAX_LISTED = 5  # line numbers in a message
 MAX_FIELD = 2**24  # characters

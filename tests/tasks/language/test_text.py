@@ -6,6 +6,7 @@ import abc
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.tasks.language import _text_sources as text
-from attnlab.tasks.language._text_sources import documentation_text, read_documents, split_documents
+from attnlab.tasks.language._prepare import TextFiles
+from attnlab.tasks.language._split import split_documents
+from attnlab.tasks.language._text_sources import documentation_text
+from tests.support.whole_texts import split_whole
 
 LIMIT = 300_000
 
@@ -144,6 +148,10 @@ def test_documentation_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 # Files
 
 
+def read_documents(paths: Sequence[str | Path]) -> list[str]:
+    return list(map("".join, TextFiles(paths).documents("reading")))
+
+
 def test_read_documents(tmp_path: Path) -> None:
     plain, lines, marked = tmp_path / "a.txt", tmp_path / "b.JSONL", tmp_path / "c.md"
     plain.write_bytes("One.\r\n\r\nStill öne.\r".encode())
@@ -203,24 +211,40 @@ def assert_refused(path: Path, words: str) -> None:
 any_text = st.text(st.characters(), min_size=2, max_size=9)
 
 
+def split(
+    documents: Sequence[str], fraction: float = 0.05, seed: int = 0
+) -> tuple[list[str], list[str]]:
+    """Training and validation documents. Each document comes as single characters."""
+    chosen = split_documents(documents, fraction, seed)
+    parts = list(map("".join, chosen.parts(documents)))
+    held_out = chosen.validation.tolist()
+    training = [each for each, held in zip(parts, held_out, strict=True) if not held]
+    assert "".join(chosen.training(documents)) == "".join(training)
+    assert chosen.training_characters == sum(map(len, training))
+    return training, [each for each, held in zip(parts, held_out, strict=True) if held]
+
+
+@given(st.lists(any_text, min_size=1), st.floats(0.01, 0.99), st.integers(0, 3))
+def test_splitting_a_stream_equals_splitting_in_memory(
+    documents: list[str], fraction: float, seed: int
+) -> None:
+    assert split(documents, fraction, seed) == split_whole(documents, fraction, seed)
+
+
 @given(st.lists(any_text, min_size=2), st.floats(0.01, 0.99), st.integers(0, 3))
 def test_split_documents(documents: list[str], fraction: float, seed: int) -> None:
-    train, validation = split_documents(documents, fraction, seed)
+    train, validation = split(documents, fraction, seed)
     assert train
     assert validation
     assert sorted(train + validation) == sorted(documents)
     if len(set(documents)) > 1:
         assert not set(train) & set(validation)
-        held = set(validation)
-        assert train == [each for each in documents if each not in held]
-        assert validation == [each for each in documents if each in held]
-        again = split_documents(documents[::-1], fraction, seed)
-        assert again == (train[::-1], validation[::-1])
+        assert split(documents[::-1], fraction, seed) == (train[::-1], validation[::-1])
 
 
 @given(any_text, st.floats(0.01, 0.99))
 def test_split_one_document(document: str, fraction: float) -> None:
-    [train], [validation] = split_documents([document], fraction)
+    [train], [validation] = split([document], fraction)
     assert train + validation == document
     assert train
     assert validation
@@ -228,16 +252,16 @@ def test_split_one_document(document: str, fraction: float) -> None:
 
 
 def test_split_by_hand() -> None:
-    assert split_documents(["abcdefghij"], fraction=0.3) == (["abcdefg"], ["hij"])
-    assert split_documents(["a", "a", "a"]) == (["a", "a"], ["a"])
+    assert split(["abcdefghij"], fraction=0.3) == (["abcdefg"], ["hij"])
+    assert split(["a", "a", "a"]) == (["a", "a"], ["a"])
 
 
 def test_split_fraction_seed_and_growth() -> None:
     documents = [f"document {number}" for number in range(3000)]
-    train, validation = split_documents(documents)
+    train, validation = split(documents)
     assert 110 < len(validation) < 190
-    assert split_documents(documents, seed=1)[1] != validation
-    fewer = split_documents(documents[:1500])
+    assert split(documents, seed=1)[1] != validation
+    fewer = split(documents[:1500])
     assert set(fewer[0]) <= set(train)
     assert set(fewer[1]) <= set(validation)
 
@@ -245,8 +269,8 @@ def test_split_fraction_seed_and_growth() -> None:
 def test_split_errors() -> None:
     for fraction in (0.0, 1.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="fraction"):
-            split_documents(["a", "b"], fraction)
+            split(["a", "b"], fraction)
     with pytest.raises(ValueError, match="no documents"):
-        split_documents([])
+        split([])
     with pytest.raises(ValueError, match="1 characters"):
-        split_documents(["a"])
+        split(["a"])

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnlab._cache import cache_folder
 from attnlab.tasks.summary import _data_sources as sources
 from attnlab.tasks.summary import _debian_packages as debian
 from attnlab.tasks.summary import _docstrings as docstrings
@@ -250,15 +251,15 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_pairs_are_cached_by_content(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = load_pairs("docstrings", quiet=True)
     assert len(pairs) == 2  # equal bodies count once
-    kept = list(sources.cache_folder().iterdir())
+    kept = list(cache_folder("summary").iterdir())
     assert len(kept) == 1
     with monkeypatch.context() as patch:
         patch.setattr(docstrings, "docstring_pairs", lambda *_: pytest.fail("parsed again"))
         assert load_pairs("docstrings", quiet=True) == pairs
     file(few, "a.py", SOURCE.replace("small", "large"))
     load_pairs("docstrings", quiet=True)
-    assert len(list(sources.cache_folder().iterdir())) == 2
-    for path in sources.cache_folder().iterdir():
+    assert len(list(cache_folder("summary").iterdir())) == 2
+    for path in cache_folder("summary").iterdir():
         path.write_bytes(b"\xff")
     assert len(load_pairs("docstrings", quiet=True)) == 2  # what was broken is made anew
 
@@ -409,12 +410,6 @@ def test_debian_is_read_once(
     assert {each[0].summary for each in sources.cached_versions("debian")} == {
         "Vi IMproved - small version", "Vi IMproved - compact version",
     }  # fmt: skip
-
-
-def test_cache_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", "here")
-    assert sources.cache_folder() == Path.cwd() / "here" / "attnlab" / "summary"
 
 
 def test_a_long_wait_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnlab._cache import cache_folder
 from attnlab.generate import beam_search, generate
 from attnlab.models import Seq2Seq
 from attnlab.run_folder import StartMode
-from attnlab.tasks.summary import _data_sources as sources
 from attnlab.tasks.summary import _docstrings as docstrings
 from attnlab.tasks.summary import _generation as writing
 from attnlab.tasks.summary import _training as recipe
@@ -227,7 +227,7 @@ def test_docstrings_that_changed_are_still_in_the_cache(
         quiet=True,
         **settings,
     )
-    for path in sources.cache_folder().iterdir():
+    for path in cache_folder("summary").iterdir():
         path.unlink()
     with pytest.raises(ValueError, match="another version"):
         evaluate(tmp_path / "run", quiet=True)

@@ -1,0 +1,183 @@
+"""Train on a text larger than memory: time, memory and speed.
+
+    python benchmarks/corpora.py make /tmp/corpora/large.txt --gb 3
+    python benchmarks/corpora.py measure /tmp/corpora/large.txt
+
+`make` writes text whose lines are distinct: passages of docstrings with other words in random
+places, some of them made up. `measure` trains with an empty cache, then with a full one, then in
+turn on this text and on a small part of it, and prints a table as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnlab.tasks.language._text_sources import documentation_text
+
+SYLLABLES = [first + vowel for first in "bcdfghjklmnp" for vowel in "aeiou"]
+BLOCK = 2**20  # words that are made together
+PASSAGE = 200  # words that are copied together
+OTHER, MADE_UP = 0.15, 0.02  # fractions of words that are replaced
+SMALL_BYTES = 20 * 10**6
+MODEL = "--tokenizer bpe --width 128 --layers 2 --heads 4 --context 256 --batch-tokens 8192"
+
+
+def make(path: Path, size: int) -> None:
+    """Write about `size` bytes of text."""
+    random = np.random.default_rng(0)
+    source = b"\n".join(text.encode() for text in documentation_text(60_000_000)).split(b" ")
+    words, ids = np.unique(np.array(source, dtype=object), return_inverse=True)
+    numbers = random.integers(0, len(SYLLABLES), (10**6, 3)).tolist()
+    made_up = ["".join(SYLLABLES[n] for n in three).encode() for three in numbers]
+    words = np.concatenate([words, np.array(made_up, dtype=object)])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = 0
+    with path.open("wb") as file:
+        while done < size:
+            starts = random.integers(0, len(ids) - PASSAGE, BLOCK // PASSAGE)
+            block = ids[starts[:, None] + np.arange(PASSAGE)].ravel()
+            chance = random.random(len(block))
+            others = chance < OTHER
+            block[others] = ids[random.integers(0, len(ids), int(others.sum()))]
+            new = chance > 1 - MADE_UP
+            block[new] = random.integers(len(words) - len(made_up), len(words), int(new.sum()))
+            done += file.write(b" ".join(words[block].tolist()) + b"\n")
+
+
+@dataclass
+class Memory:
+    """Peaks in MB of a process and all that it started."""
+
+    anonymous: float = 0
+    total: float = 0
+    """With pages of files, which are counted for each process that maps them."""
+
+    def sample(self, process: int) -> None:
+        anonymous, total = 0.0, 0.0
+        for each in _descendants(process):
+            try:
+                lines = Path(f"/proc/{each}/status").read_text().splitlines()
+            except OSError:
+                continue  # it has ended
+            facts = dict(line.split(":", 1) for line in lines if line.startswith(("Rss", "VmRSS")))
+            anonymous += int(facts.get("RssAnon", "0").split()[0]) / 1024
+            total += int(facts.get("VmRSS", "0").split()[0]) / 1024
+        self.anonymous, self.total = max(self.anonymous, anonymous), max(self.total, total)
+
+
+def _descendants(process: int) -> Iterator[int]:
+    yield process
+    try:
+        tasks = list(Path(f"/proc/{process}/task").iterdir())
+    except OSError:
+        return
+    for task in tasks:
+        try:
+            children = (task / "children").read_text().split()
+        except OSError:
+            continue
+        for child in children:
+            yield from _descendants(int(child))
+
+
+@dataclass
+class Trial:
+    """One training run."""
+
+    memory: Memory = field(default_factory=Memory)
+    first_step: float = 0
+    """Seconds from the start of the command until the first step was done."""
+    speed: float = 0
+    """Median tokens per second of a step."""
+    seconds: float = 0
+
+
+def train(text: Path, folder: Path, steps: int) -> Trial:
+    """Train in a process of its own, and measure it."""
+    out = folder / "run"
+    shutil.rmtree(out, ignore_errors=True)
+    command = f"-m attnlab language train {text} --out {out} --steps {steps} {MODEL}"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    trial, begin = Trial(), time.perf_counter()
+    process = subprocess.Popen([sys.executable, *command.split()], env=environment)
+    metrics = out / "metrics.jsonl"
+    while process.poll() is None:
+        trial.memory.sample(process.pid)
+        if not trial.first_step and metrics.exists() and metrics.stat().st_size:
+            trial.first_step = time.perf_counter() - begin
+        time.sleep(0.02)
+    if process.returncode:
+        raise SystemExit(f"{command}: exit code {process.returncode}")
+    trial.seconds = time.perf_counter() - begin
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    pairs = pairwise(rows[5:])  # the first steps warm up
+    trial.speed = statistics.median(
+        (b["tokens"] - a["tokens"]) / (b["seconds"] - a["seconds"]) for a, b in pairs
+    )
+    return trial
+
+
+def measure(text: Path, folder: Path, steps: int, repeats: int) -> dict[str, Any]:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    cold, warm = train(text, folder, steps), train(text, folder, steps)
+    size = text.stat().st_size
+    small = folder / "small.txt"
+    with text.open("rb") as file:
+        small.write_bytes(file.read(SMALL_BYTES).rpartition(b"\n")[0])
+    speeds: dict[str, list[float]] = {"large": [], "small": []}
+    for _ in range(repeats):  # in turn, because other programs disturb for a while
+        for name, path in (("small", small), ("large", text)):
+            speeds[name].append(train(path, folder, steps).speed)
+    large_speed, small_speed = (statistics.median(speeds[name]) for name in ("large", "small"))
+    result = {
+        "text_mb": round(size / 1e6),
+        "cold_first_step_seconds": round(cold.first_step, 1),
+        "prepared_mb_per_second": round(size / 1e6 / (cold.first_step - warm.first_step), 2),
+        "warm_first_step_seconds": round(warm.first_step, 1),
+        "cold_memory_mb": {name: round(value) for name, value in vars(cold.memory).items()},
+        "warm_memory_mb": {name: round(value) for name, value in vars(warm.memory).items()},
+        "cache_mb": round(sum(f.stat().st_size for f in folder.rglob("*.ids")) / 1e6),
+        "tokens_per_second": {"large": round(large_speed), "small": round(small_speed)},
+        "speed_ratio": round(large_speed / small_speed, 3),
+        "load_average": os.getloadavg()[0],
+    }
+    shutil.rmtree(folder)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    making = commands.add_parser("make")
+    making.add_argument("path", type=Path)
+    making.add_argument("--gb", type=float, default=3.0)
+    measuring = commands.add_parser("measure")
+    measuring.add_argument("path", type=Path)
+    measuring.add_argument("--folder", type=Path, default=Path("/tmp/corpora/measure"))
+    measuring.add_argument("--steps", type=int, default=100)
+    measuring.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    if options.command == "make":
+        make(options.path, round(options.gb * 1e9))
+    else:
+        result = measure(options.path, options.folder, options.steps, options.repeats)
+        print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()
