@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from attnlab._safe_files import write_atomically
+from attnlab._safe_files import PART, remove_partial_files, write_atomically
 
 T = TypeVar("T")
 
@@ -64,14 +64,14 @@ def remove_oldest(newest: Path, max_bytes: int) -> None:
 
     A process that still reads a removed file keeps it open, and the system keeps its content.
     """
-    for part in newest.parent.glob(".*.part"):
+    for part in newest.parent.glob(f".*{PART}"):
         target = newest.with_name(part.name[1:].rsplit(".", 2)[0])
         if target == newest or not _is_held(_lock_of(target)):
-            part.unlink(missing_ok=True)
+            remove_partial_files(target.parent, target.name)
     for lock in newest.parent.glob("*.lock"):
         if not _is_held(lock):
             lock.unlink(missing_ok=True)
-    files = [file for file in newest.parent.iterdir() if file.suffix not in (".part", ".lock")]
+    files = [file for file in newest.parent.iterdir() if file.suffix != ".lock"]
     ages = {file: file.stat() for file in files if file.is_file()}
     total = sum(facts.st_size for facts in ages.values())
     for file in sorted(ages, key=lambda file: ages[file].st_mtime_ns):
@@ -88,12 +88,15 @@ def _lock_of(path: Path) -> Path:
 def _exclusive(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     """Hold this lock file, after the process that holds it now. The system frees the lock of a
     process that ends in any way."""
+    is_first_wait = True
     while True:
         with path.open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                on_wait()
+                if is_first_wait:
+                    on_wait()
+                is_first_wait = False
                 fcntl.flock(file, fcntl.LOCK_EX)
             if not _is_same_file(file.fileno(), path):
                 continue  # its last owner removed it, so nobody else would see this lock

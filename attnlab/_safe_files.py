@@ -53,9 +53,10 @@ def could_not_write(path: Path, error: OSError, consequence: str) -> OSError:
     )
 
 
-def remove_partial_files(folder: Path) -> None:
-    """Remove what `write_atomically` left there when its process was killed."""
-    for path in folder.glob(f".*{PART}"):
+def remove_partial_files(folder: Path, name: str = "*") -> None:
+    """Remove what `write_atomically` left there of files with this name when its process was
+    killed."""
+    for path in folder.glob(f".{name}.*{PART}"):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

@@ -22,8 +22,8 @@ PACKAGE = ROOT / "attnlab"
 LAYERS = [
     {"_lazy", "_help_groups"},
     {"errors", "extensions", "_confidence_intervals", "_join_words", "_notes", "_short_repr"},
-    {"_calibration", "_declared_types", "_safe_files"},
-    {"_tensor_files"},
+    {"_calibration", "_declared_types", "_pretokenize", "_safe_files"},
+    {"_cache", "_tensor_files"},
     {"report", "run_folder"},
     {"tasks.registry", "_show"},
     {"mask", "_image_files", "state", "tokenizer"},

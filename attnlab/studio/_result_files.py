@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnlab._cache import cache_folder
 from attnlab._safe_files import open_regular, read_json
 from attnlab.report import parse_report, to_json
 from attnlab.report._json import upgrade_plot
@@ -40,8 +41,7 @@ class ResultFile:
 
 def results_folder() -> Path:
     """The folder in which the studio keeps its own results."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "attnlab" / "studio"
+    return cache_folder("studio")
 
 
 class ResultFiles:

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from attnlab import Mask, create_mechanism
+from attnlab._cache import cache_folder
 from attnlab.mechanisms._compiled import build, library_cache
 from tests.support.c_compiler import FakeCompiler, forget_library, needs_compiler
 
@@ -38,7 +39,7 @@ assert [os.waitpid(child, 0)[1] for child in children] == [0] * len(children)
 
 def stored() -> Path:
     """The only library in the cache."""
-    (path,) = build.cache_folder().glob("kernels-*.so")
+    (path,) = cache_folder("compiled").glob("kernels-*.so")
     return path
 
 
@@ -126,11 +127,11 @@ def test_a_library_is_used_again(unbuilt: Path, compiler: FakeCompiler) -> None:
     """Nothing is written then: the folder may be read-only."""
     del unbuilt
     assert build.status().active
-    (build.cache_folder() / library_cache.LOCK).unlink()
-    before = build.cache_folder().stat()
+    (cache_folder("compiled") / library_cache.LOCK).unlink()
+    before = cache_folder("compiled").stat()
     forget_library()
     assert build.status().active
-    assert build.cache_folder().stat() == before
+    assert cache_folder("compiled").stat() == before
     assert len(compiler.calls) == 1
 
 
@@ -209,7 +210,7 @@ def test_files_do_not_depend_on_the_umask(unbuilt: Path, compiler: FakeCompiler)
         assert build.status().active
     finally:
         os.umask(previous)
-    assert build.cache_folder().stat().st_mode & 0o777 == 0o755
+    assert cache_folder("compiled").stat().st_mode & 0o777 == 0o755
     assert stored().stat().st_mode & 0o777 == 0o644
     forget_library()
     assert build.status().active
@@ -238,7 +239,7 @@ def test_a_full_disk_is_no_error(
     monkeypatch.setenv("CC", str(full.path))
     assert not status_on_a_full_disk().active
     assert full.calls
-    assert [path.name for path in build.cache_folder().iterdir()] == [library_cache.LOCK]
+    assert [path.name for path in cache_folder("compiled").iterdir()] == [library_cache.LOCK]
     forget_library()
     assert build.status().active  # when there is space again
 
@@ -251,7 +252,7 @@ def test_a_library_that_does_not_work_is_not_stored(
     monkeypatch.setenv("CC", str(wrong.path))
     assert not build.status().active
     assert "cannot be loaded" in build.status().reason
-    assert [path.name for path in build.cache_folder().iterdir()] == [library_cache.LOCK]
+    assert [path.name for path in cache_folder("compiled").iterdir()] == [library_cache.LOCK]
 
 
 def test_a_folder_in_place_of_the_library_is_no_error(
@@ -303,12 +304,12 @@ def test_a_killed_builder_leaves_nothing_behind(unbuilt: Path, compiler: FakeCom
         os.kill(int(builder.read_text()), signal.SIGKILL)
         process.communicate()
     try:
-        assert list(build.cache_folder().glob("building-*"))
+        assert list(cache_folder("compiled").glob("building-*"))
         assert build.status().active, build.status().reason
     finally:
         os.kill(endless.calls[0], signal.SIGKILL)
     assert len(compiler.calls) == 1
-    names = {path.name for path in build.cache_folder().iterdir()}
+    names = {path.name for path in cache_folder("compiled").iterdir()}
     assert names == {library_cache.LOCK, stored().name}
 
 
@@ -317,9 +318,9 @@ def test_a_builder_that_never_ends_stops_nobody(
 ) -> None:
     del unbuilt
     monkeypatch.setattr(library_cache, "WAIT", 0.1)
-    building = build.cache_folder() / "building-here"
+    building = cache_folder("compiled") / "building-here"
     building.mkdir(parents=True)
-    with (build.cache_folder() / library_cache.LOCK).open("w") as file:
+    with (cache_folder("compiled") / library_cache.LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert build.status().active
     assert len(compiler.calls) == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from attnlab._cache import cache_folder
 from attnlab.mechanisms import _compiled as compiled
 from attnlab.mechanisms._compiled import build, calls
 
@@ -27,7 +28,7 @@ def built_library() -> bytes:
     assert compiled.status().active
     compiler = build._compiler()
     assert compiler is not None
-    path = build.cache_folder() / f"kernels-{build._key(compiler)}.so"
+    path = cache_folder("compiled") / f"kernels-{build._key(compiler)}.so"
     return path.read_bytes()[: -hashlib.sha256().digest_size]
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import torch
 
+from attnlab._cache import cache_folder
 from attnlab._notes import warn_caller
 from attnlab.mechanisms._compiled.library_cache import load_or_build
 
@@ -64,7 +65,7 @@ def status() -> Status:
             None, "no C compiler (cc, gcc or clang) was found; install one for more speed"
         )
     try:
-        folder = cache_folder()
+        folder = cache_folder("compiled")
         library = load_or_build(folder, _key(compiler), lambda output: _compile(compiler, output))
     except OSError as error:
         hint = "set XDG_CACHE_HOME to a folder of your own"
@@ -87,11 +88,6 @@ def note_if_off() -> None:
             "the C kernels are off: some mechanisms are computed in PyTorch alone, several times "
             f"slower, because {status().reason} ({SWITCH}=0 hides this note)"
         )
-
-
-def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "attnlab" / "compiled"
 
 
 def _compiler() -> Path | None:

@@ -20,7 +20,7 @@ import numpy as np
 from attnlab._cache import cache_folder, load_or_make
 from attnlab._safe_files import open_regular, read_json
 from attnlab.tasks.language._corpus import Corpus, IdFile
-from attnlab.tasks.language._split import Documents, Split
+from attnlab.tasks.language._split import Documents, DocumentSplit
 from attnlab.tasks.language._tokenize import tokenize
 from attnlab.tokenizer import Tokenizer, parse_tokenizer
 
@@ -48,8 +48,8 @@ def cached_corpus(
 
 
 def cached_split(
-    settings: Sequence[object], make: Callable[[], tuple[Split, Tokenizer]]
-) -> tuple[Split, Tokenizer]:
+    settings: Sequence[object], make: Callable[[], tuple[DocumentSplit, Tokenizer]]
+) -> tuple[DocumentSplit, Tokenizer]:
     """The split and the tokenizer of a text, from the cache if they are there."""
 
     def write(part: Path) -> None:
@@ -85,7 +85,7 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data).encode()).hexdigest()
 
 
-def _load_split(path: Path) -> tuple[Split, Tokenizer] | None:
+def _load_split(path: Path) -> tuple[DocumentSplit, Tokenizer] | None:
     try:
         content = read_json(path, MAX_JSON_BYTES)
         data = content["data"]
@@ -95,7 +95,7 @@ def _load_split(path: Path) -> tuple[Split, Tokenizer] | None:
         return None
     validation = np.zeros(data["documents"], bool)
     validation[data["validation"]] = True
-    split = Split(validation, data["training_characters"], data["cut"])
+    split = DocumentSplit(validation, data["training_characters"], data["cut"])
     return split, parse_tokenizer(data["tokenizer"])
 
 

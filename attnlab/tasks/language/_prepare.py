@@ -17,7 +17,7 @@ from typing import TypeVar
 from attnlab.tasks.language._corpus import Corpus
 from attnlab.tasks.language._corpus_cache import cached_corpus, cached_split
 from attnlab.tasks.language._reading_progress import reading_progress
-from attnlab.tasks.language._split import Documents, Split, split_documents
+from attnlab.tasks.language._split import Documents, DocumentSplit, split_documents
 from attnlab.tasks.language._text_files import OnBytes, cut_pieces, file_documents, text_chunks
 from attnlab.tokenizer import BPE, Bytes, Characters, Tokenizer
 
@@ -113,7 +113,7 @@ def prepare_text(
     sample of the text, because older versions of attnlab learned from the whole text.
     """
 
-    def make() -> tuple[Split, Tokenizer]:
+    def make() -> tuple[DocumentSplit, Tokenizer]:
         split = split_documents(source.documents("splitting the text"), seed=seed)
         fraction = BPE_SAMPLE / split.training_characters if kind == "bpe" else 1.0
         if fraction < 1 and learned is not None:
@@ -133,7 +133,9 @@ def prepare_text(
     )
 
 
-def encode_text(source: TextSource, tokenizer: Tokenizer, split: Split | None = None) -> Corpus:
+def encode_text(
+    source: TextSource, tokenizer: Tokenizer, split: DocumentSplit | None = None
+) -> Corpus:
     """All documents as ids. A single document has two parts if it was split."""
 
     def documents() -> Documents:

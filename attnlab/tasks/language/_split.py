@@ -16,7 +16,7 @@ Documents = Iterable[Iterable[str]]
 
 
 @dataclass(frozen=True)
-class Split:
+class DocumentSplit:
     """Which documents are for validation. Of a single document, it is the last part."""
 
     validation: np.ndarray
@@ -43,7 +43,7 @@ class Split:
 
 def split_documents(
     documents: Documents, fraction: float = VALIDATION_FRACTION, seed: int = 0
-) -> Split:
+) -> DocumentSplit:
     """Choose about `fraction` of the documents for validation.
 
     A document's content and the seed decide its part. So copies stay together, and adding documents
@@ -61,9 +61,9 @@ def split_documents(
         raise ValueError("no documents to split; give two or more")
     if len(positions) == 1:
         cut = _training_characters(lengths[0], fraction)
-        return Split(np.array([False, True]), cut, cut)
+        return DocumentSplit(np.array([False, True]), cut, cut)
     validation = _held_out(np.array(positions), fraction)
-    return Split(validation, int(np.array(lengths)[~validation].sum()))
+    return DocumentSplit(validation, int(np.array(lengths)[~validation].sum()))
 
 
 def _held_out(positions: np.ndarray, fraction: float) -> np.ndarray:

@@ -211,7 +211,8 @@ def test_the_oldest_files_of_the_cache_are_removed(
     in_use = encode("characters")
     assert ids.exists()
     os.utime(ids, (1, 1))
-    (large / ".dead.ids.1.part").write_bytes(b"left by a killed process")
+    (large / ".dead.ids.1-2.part").mkdir()
+    (large / ".dead.ids.1-2.part" / "dead.ids").write_bytes(b"left by a killed process")
     encode("bpe")
     assert not ids.exists()
     assert {path.suffix for path in large.iterdir()} == {".json", ".ids"}
