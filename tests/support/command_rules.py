@@ -185,7 +185,7 @@ RULES = (
     Rule("attnlab studio", "--port 0 --no-browser"),
     Rule(
         "curl .*api/events",
-        "--fail-with-body --no-progress-meter --max-time 2",
+        "--fail-with-body --no-progress-meter --max-time 10",
         needs="curl",
         code=TIMEOUT_CODE,
     ),
