@@ -2,10 +2,12 @@
 
     python benchmarks/corpora.py make /tmp/corpora/large.txt --gb 3
     python benchmarks/corpora.py measure /tmp/corpora/large.txt
+    python benchmarks/corpora.py knowledge 10000 30000 100000
 
 `make` writes text whose lines are distinct: passages of docstrings with other words in random
 places, some of them made up. `measure` trains with an empty cache, then with a full one, then in
-turn on this text and on a small part of it, and prints a table as JSON.
+turn on this text and on a small part of it, and prints a table as JSON. `knowledge` runs `knowledge
+learn` and `knowledge pretrain` on worlds with so many people, with a small model and few epochs.
 """
 
 from __future__ import annotations
@@ -26,12 +28,15 @@ from typing import Any
 
 import numpy as np
 
+from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.tasks.language._text_sources import documentation_text
 
 SYLLABLES = [first + vowel for first in "bcdfghjklmnp" for vowel in "aeiou"]
 BLOCK = 2**20  # words that are made together
 PASSAGE = 200  # words that are copied together
 OTHER, MADE_UP = 0.15, 0.02  # fractions of words that are replaced
+LABELED = 0.02  # fraction of the people in the world that questions are asked about
+SMALL_MODEL = "--width 32 --layers 1 --heads 2"
 SMALL_BYTES = 20 * 10**6
 MODEL = "--tokenizer bpe --width 128 --layers 2 --heads 4 --context 256 --batch-tokens 8192"
 
@@ -106,14 +111,14 @@ class Trial:
     seconds: float = 0
 
 
-def train(text: Path, folder: Path, steps: int) -> Trial:
-    """Train in a process of its own, and measure it."""
+def run(command: str, folder: Path) -> Trial:
+    """Run an attnlab command that writes `folder/run` in a process of its own, and measure it."""
     out = folder / "run"
     shutil.rmtree(out, ignore_errors=True)
-    command = f"-m attnlab language train {text} --out {out} --steps {steps} {MODEL}"
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
     trial, begin = Trial(), time.perf_counter()
-    process = subprocess.Popen([sys.executable, *command.split()], env=environment)
+    words = [sys.executable, "-m", "attnlab", *command.split(), "--out", str(out)]
+    process = subprocess.Popen(words, env=environment)
     metrics = out / "metrics.jsonl"
     while process.poll() is None:
         trial.memory.sample(process.pid)
@@ -123,12 +128,42 @@ def train(text: Path, folder: Path, steps: int) -> Trial:
     if process.returncode:
         raise SystemExit(f"{command}: exit code {process.returncode}")
     trial.seconds = time.perf_counter() - begin
-    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
-    pairs = pairwise(rows[5:])  # the first steps warm up
+    return trial
+
+
+def train(text: Path, folder: Path, steps: int) -> Trial:
+    trial = run(f"language train {text} --steps {steps} {MODEL}", folder)
+    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
+    pairs = pairwise(json.loads(line) for line in lines[5:])  # the first steps warm up
     trial.speed = statistics.median(
         (b["tokens"] - a["tokens"]) / (b["seconds"] - a["seconds"]) for a, b in pairs
     )
     return trial
+
+
+def measure_knowledge(counts: list[int], folder: Path) -> list[dict[str, Any]]:
+    results = []
+    for count in counts:
+        shutil.rmtree(folder, ignore_errors=True)
+        world = folder / "world"
+        make_world(WorldConfig(people=count, labeled=LABELED)).write(world)
+        learn = f"--pairs {world}/train.tsv --reader-epochs 0.2 --remember-epochs 0.5"
+        for name, options in (("learn", learn), ("pretrain", "--epochs 0.2")):
+            command = f"knowledge {name} --corpus {world}/corpus.txt {options} {SMALL_MODEL}"
+            trial = run(command, folder)
+            memory = {name: round(value) for name, value in vars(trial.memory).items()}
+            results.append(
+                {
+                    "command": name,
+                    "documents": count,
+                    "seconds": round(trial.seconds, 1),
+                    "milliseconds_per_document": round(1000 * trial.seconds / count, 2),
+                    "memory_mb": memory,
+                }
+            )
+            print(json.dumps(results[-1]), file=sys.stderr)
+    shutil.rmtree(folder)
+    return results
 
 
 def measure(text: Path, folder: Path, steps: int, repeats: int) -> dict[str, Any]:
@@ -171,9 +206,14 @@ def main() -> None:
     measuring.add_argument("--folder", type=Path, default=Path("/tmp/corpora/measure"))
     measuring.add_argument("--steps", type=int, default=100)
     measuring.add_argument("--repeats", type=int, default=3)
+    learning = commands.add_parser("knowledge")
+    learning.add_argument("counts", type=int, nargs="+")
+    learning.add_argument("--folder", type=Path, default=Path("/tmp/corpora/knowledge"))
     options = parser.parse_args()
     if options.command == "make":
         make(options.path, round(options.gb * 1e9))
+    elif options.command == "knowledge":
+        print(json.dumps(measure_knowledge(options.counts, options.folder), indent=2))
     else:
         result = measure(options.path, options.folder, options.steps, options.repeats)
         print(json.dumps(result, indent=2))

@@ -1,4 +1,4 @@
-"""Beam search, all prompts at once.
+"""Beam search, prompts of similar length together.
 
 Letters: B prompts, R rows of the batch, W beams of one prompt, N tokens generated so far,
 V vocabulary, K candidates.
@@ -27,6 +27,7 @@ from attnlab.generate._generation_base import (
     overwritable,
     precise,
 )
+from attnlab.generate._map_in_threads import BATCH, map_in_threads
 
 
 @dataclass(frozen=True)
@@ -132,23 +133,32 @@ def beam_search(
         raise ValueError(f"beam_search: length_penalty is {length_penalty}; give a finite number")
     task = GenerationTask("beam_search", model, prompts, new_tokens, stop, block_repeats)
     pools = [_Hypotheses(best, length_penalty, new_tokens) for _ in task.prompts]
-    if pools:
+
+    def search_group(indices: list[int]) -> None:
         with inference(model):
-            logits, state = task.prefill(context, device)  # (B, V)
-            _search(task, pools, width, logits, state, on_best)
+            logits, state = task.prefill(context, device, indices)  # (B, V)
+            _search(task, indices, pools, width, logits, state, on_best)
+
+    groups = task.groups(max(1, BATCH // width))
+    if on_best is None:
+        map_in_threads(model, search_group, groups)
+    else:  # one group after the other, so that sequences arrive in order
+        for indices in groups:
+            search_group(indices)
     return [[hypothesis for _, hypothesis in pool.entries] for pool in pools]
 
 
 def _search(
     task: GenerationTask,
-    pools: list[_Hypotheses],
+    prompts: list[int],
+    all_pools: Sequence[_Hypotheses],
     width: int,
     logits: Tensor,
     state: DecodingState,
     on_best: Callable[[int, list[list[int]]], None] | None,
 ) -> None:
-    """Add the hypotheses of each prompt to its pool."""
-    prompts = list(range(len(pools)))
+    """Add the hypotheses of each of these prompts to its pool."""
+    pools = [all_pools[b] for b in prompts]
     (B, V), device = logits.shape, logits.device
     ids = torch.zeros(B, 1, 0, dtype=torch.int64, device=device)  # (B, 1, 0)
     scores = precise(logits).new_zeros(B, 1)  # (B, 1)

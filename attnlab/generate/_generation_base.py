@@ -82,6 +82,7 @@ class GenerationTask:
         stops = () if stop is None else stop if isinstance(stop, Collection) else (stop,)
         self.stops = frozenset(index(token) for token in stops)
         self.prompts = [self._checked(number, prompt) for number, prompt in enumerate(prompts)]
+        self._check_ids(range(len(self.prompts)), None)
 
     def _checked(self, number: int, prompt: Sequence[int]) -> list[int]:
         if isinstance(prompt, int):
@@ -116,7 +117,6 @@ class GenerationTask:
     ) -> tuple[Tensor, DecodingState]:
         """Logits (B, V) after the prompts `indices`, or after all, and the state."""
         device = device_of(self.model) if device is None else device
-        self._check_ids(None)
         indices = range(len(self.prompts)) if indices is None else indices
         rows = [torch.tensor(self.prompts[b]) for b in indices]
         lengths = torch.tensor([len(row) for row in rows], device=device)  # (B,)
@@ -131,13 +131,13 @@ class GenerationTask:
         except IndexError:
             # An id may be too large for the embedding; token 0 shows the size of the vocabulary.
             first, one = torch.zeros_like(ids[:, :1]), torch.ones_like(lengths)
-            self._check_ids(self.model.prefill(first, one, **context)[0].shape[1])
+            self._check_ids(indices, self.model.prefill(first, one, **context)[0].shape[1])
             raise
-        self._check_ids(logits.shape[1])
+        self._check_ids(indices, logits.shape[1])
         return logits, state
 
-    def _check_ids(self, V: int | None) -> None:
-        named = [(f"prompt {number}", ids) for number, ids in enumerate(self.prompts)]
+    def _check_ids(self, indices: Sequence[int], V: int | None) -> None:
+        named = [(f"prompt {number}", self.prompts[number]) for number in indices]
         for name, ids in [*named, ("stop", sorted(self.stops))]:
             for token in ids:
                 if token < 0 or (V is not None and token >= V):

@@ -11,6 +11,7 @@ import torch
 
 from attnlab.generate._generation_base import Decodable, device_of, inference
 
+BATCH = 128  # rows at once: enough to use the machine, few enough to fit into its caches
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -27,9 +27,8 @@ from attnlab.generate._generation_base import (
     overwritable,
     precise,
 )
-from attnlab.generate._map_in_threads import map_in_threads
+from attnlab.generate._map_in_threads import BATCH, map_in_threads
 
-BATCH = 128  # rows at once: enough to use the machine, few enough to fit into its caches
 MAX_IDLE_STEPS = 16  # steps that a finished row may stay in the batch
 
 

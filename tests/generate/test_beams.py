@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from attnlab.generate import Generated, beam_search, generate
+from attnlab.generate._generation_base import GenerationTask
+from attnlab.generate._map_in_threads import BATCH
 from tests.support.toy_generators import (
     PROMPTS,
     Always,
@@ -53,7 +55,7 @@ def test_a_wide_beam_finds_the_best_of_all(stop: tuple[int, ...], penalty: float
         assert len(several) == 7
         for each, right in zip(several, expected, strict=True):
             assert same(each, right)
-    assert model.prefilled == [3]
+    assert sum(model.prefilled) == len(prompts)
     assert max(model.steps) <= 3 * 256
 
 
@@ -215,3 +217,23 @@ def test_a_finished_search_reports_nothing_more() -> None:
         own_events = [several for prompt_index, several in events if prompt_index == number]
         assert own_events[-1] == [each.ids]
         assert own_events[:-1] == [[each.ids[: n + 1]] for n in range(len(own_events) - 1)]
+
+
+def test_many_prompts_are_searched_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, width = Toy(), 3
+    prompts = [[i % 7, i % 5, *[1] * (i % 4)] for i in range(300)]
+    checked: list[int] = []
+    check = GenerationTask._check_ids
+
+    def counted(task: GenerationTask, indices: Sequence[int], V: int | None) -> None:
+        checked.append(len(indices))
+        check(task, indices, V)
+
+    monkeypatch.setattr(GenerationTask, "_check_ids", counted)
+    results = beam_search(model, prompts, new_tokens=3, width=width, best=2)
+    assert max(model.prefilled) <= BATCH // width
+    assert max(model.steps) <= BATCH
+    assert sum(checked) == 2 * len(prompts)  # once without and once with the vocabulary
+    for prompt, result in list(zip(prompts, results, strict=True))[::29]:
+        (alone,) = beam_search(model, [prompt], new_tokens=3, width=width, best=2)
+        assert all(same(a, b) for a, b in zip(result, alone, strict=True))

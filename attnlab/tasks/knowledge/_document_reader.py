@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attnlab.tasks.knowledge._data import Library, Pair, Relation, name_in
@@ -81,8 +81,9 @@ class OpenBookSource(RowSource):
 
     def rows(
         self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
-    ) -> list[TrainingRow]:
-        return [self._row(document, encoding, context, generator) for document in self.documents]
+    ) -> Iterator[TrainingRow]:
+        for document in self.documents:
+            yield self._row(document, encoding, context, generator)
 
     def _row(
         self, document: str, encoding: KnowledgeTextEncoding, context: int, generator: random.Random

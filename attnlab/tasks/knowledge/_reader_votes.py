@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, Traini
 
 MIN_RATIO = 0.02  # to the best answer's probability; less probable answers are dropped
 SMOOTHING = 0.01  # added to the readers' probability of every candidate of the chooser
+QUESTIONS_AT_ONCE = 4096  # prompts and answers of more would take much memory
 ANSWER_TOKENS = NEW_TOKENS + 1  # that a prompt leaves free
 
 
@@ -61,6 +62,14 @@ class Ballot:
     """Answers with the mean of the readers' probabilities."""
     in_document: set[str]
     """The answers that a document about the name contains."""
+
+    def add(self, probabilities: Mapping[str, float], document: str, readers: int) -> None:
+        """Add the vote of one of the readers on one document."""
+        for text, probability in probabilities.items():
+            if text:
+                self.votes[text] += probability / readers
+            if occurs_in(text, document):
+                self.in_document.add(text)
 
     def decide(self) -> SelfMadeAnswer | None:
         """The most probable answer. Answers in the document come before all others."""
@@ -106,25 +115,22 @@ def poll(
     max_tokens: int = NEW_TOKENS,
 ) -> list[Ballot]:
     """Collect the votes of all readers on all questions, from all documents about the name."""
-    question_of_prompt, prompts, documents = [], [], []
-    for number, question in enumerate(questions):
-        for document in documents_about(question, library, relations):
-            question_of_prompt.append(number)
-            documents.append(document)
-            prompts.append(
-                reader_prompt(document, question, encoding, max_context(readers[0]) - ANSWER_TOKENS)
-            )
     ballots = [Ballot(question, defaultdict(float), set()) for question in questions]
-    for reader in readers:
-        answers = candidate_answers(reader, encoding, prompts, max_tokens)
-        for number, document, probabilities in zip(
-            question_of_prompt, documents, answers, strict=True
-        ):
-            for text, probability in probabilities.items():
-                if text:
-                    ballots[number].votes[text] += probability / len(readers)
-                if occurs_in(text, document):
-                    ballots[number].in_document.add(text)
+    context = max_context(readers[0]) - ANSWER_TOKENS
+    for start in range(0, len(ballots), QUESTIONS_AT_ONCE):
+        entries = [
+            (ballot, document)
+            for ballot in ballots[start : start + QUESTIONS_AT_ONCE]
+            for document in documents_about(ballot.question, library, relations)
+        ]
+        prompts = [
+            reader_prompt(document, ballot.question, encoding, context)
+            for ballot, document in entries
+        ]
+        for reader in readers:
+            answers = candidate_answers(reader, encoding, prompts, max_tokens)
+            for (ballot, document), probabilities in zip(entries, answers, strict=True):
+                ballot.add(probabilities, document, len(readers))
     return ballots
 
 
@@ -167,14 +173,14 @@ class SelfMadeAnswerSource(RowSource):
 
     def rows(
         self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
-    ) -> list[TrainingRow]:
+    ) -> Iterator[TrainingRow]:
         del generator
-        rows = [
+        rows = (
             encoding.encode_pair(answer.question, text, weight=probability)
             for answer in self.answers
             for text, probability in answer.target_probabilities(self.sharpen)
-        ]
-        return [row for row in rows if len(row) <= context + 1]
+        )
+        return (row for row in rows if len(row) <= context + 1)
 
 
 def write_self_made(path: Path, answers: Sequence[SelfMadeAnswer]) -> None:

@@ -49,7 +49,7 @@ def example_rows(
     )
     rows: list[TrainingRow] = []
     if finetuning:
-        rows = QuestionSource(qa_pairs).rows(encoding, context, generator)
+        rows = list(QuestionSource(qa_pairs).rows(encoding, context, generator))
     else:
         objectives = create_objectives(objective or preset_settings.objective)
         for one in objectives:

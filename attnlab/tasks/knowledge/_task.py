@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.tasks.knowledge._data import Pair
 from attnlab.tasks.knowledge._pretraining_objectives import Objective
-from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, PackedRows, TrainingRow
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.training._batches import Batch, Forward, TrainingTask, mix_seeds
 
@@ -29,8 +30,8 @@ class RowSource(ABC):
     @abstractmethod
     def rows(
         self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
-    ) -> list[TrainingRow]:
-        """The rows of one epoch."""
+    ) -> Iterator[TrainingRow]:
+        """The rows of one epoch, made one after the other."""
 
 
 class DocumentSource(RowSource):
@@ -42,12 +43,9 @@ class DocumentSource(RowSource):
 
     def rows(
         self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
-    ) -> list[TrainingRow]:
-        by_document = [
-            self.objective.rows(document, encoding, context, generator)
-            for document in self.documents
-        ]
-        return [row for rows in by_document for row in rows]
+    ) -> Iterator[TrainingRow]:
+        for document in self.documents:
+            yield from self.objective.rows(document, encoding, context, generator)
 
 
 class QuestionSource(RowSource):
@@ -58,10 +56,11 @@ class QuestionSource(RowSource):
 
     def rows(
         self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
-    ) -> list[TrainingRow]:
+    ) -> Iterator[TrainingRow]:
         del generator
-        rows = [encoding.encode_pair(question, answer) for question, answer in self.pairs]
-        return [row for row in rows if len(row) <= context + 1] * self.times
+        for _ in range(self.times):
+            rows = (encoding.encode_pair(question, answer) for question, answer in self.pairs)
+            yield from (row for row in rows if len(row) <= context + 1)
 
 
 class KnowledgeTask(TrainingTask):
@@ -89,23 +88,27 @@ class KnowledgeTask(TrainingTask):
         self.measure, self.headline, self.about = measure, headline, about
         self.better = "lower" if headline == "loss" else "higher"
         self._epoch: int | None = None
-        self._rows: list[TrainingRow] = []
+        self._rows = PackedRows()
 
     def describe(self) -> dict[str, Any]:
         return self.about
 
-    def rows(self, epoch: int) -> list[TrainingRow]:
+    def rows(self, epoch: int) -> PackedRows:
         if epoch != self._epoch:
-            generator = random.Random(mix_seeds(self.seed, epoch))
-            by_source = [
-                source.rows(self.encoding, self.context, generator) for source in self.sources
-            ]
-            self._rows = [row for rows in by_source for row in rows if len(row) > 1]
+            self._epoch, self._rows = None, PackedRows()  # first free those of the last epoch
+            self._rows = PackedRows(self.make_rows(epoch))
             self._epoch = epoch
         return self._rows
 
-    def lengths(self, epoch: int) -> list[int]:
-        return [len(row) - 1 for row in self.rows(epoch)]
+    def make_rows(self, epoch: int) -> Iterator[TrainingRow]:
+        """The rows of an epoch, one after the other."""
+        generator = random.Random(mix_seeds(self.seed, epoch))
+        for source in self.sources:
+            rows = source.rows(self.encoding, self.context, generator)
+            yield from (row for row in rows if len(row) > 1)
+
+    def lengths(self, epoch: int) -> np.ndarray:
+        return self.rows(epoch).lengths - 1
 
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
         return collate([self.rows(epoch)[row] for row in rows], self.encoding.tokenizer.pad)

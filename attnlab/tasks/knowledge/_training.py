@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -289,7 +290,7 @@ def make_knowledge_task(
         return {"accuracy": correct / len(measured)}
 
     def loss(current: nn.Module) -> dict[str, float]:
-        rows = task.rows(-1)[:1000]
+        rows = list(islice(task.make_rows(-1), 1000))
         parts = [rows[i : i + 100] for i in range(0, len(rows), 100)]
         total, count = 0.0, 0
         for part in parts:
@@ -330,7 +331,7 @@ def resolve_settings(
 def epochs_to_steps(task: KnowledgeTask, settings: Settings, epochs: float | None) -> Settings:
     """Settings with epochs converted to steps, by the number of batches of the first epoch."""
     lengths = task.lengths(0)
-    if not lengths:
+    if not len(lengths):
         raise ValueError("no training row fits into the context; give a larger --context")
     if epochs is None:
         return settings

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from attnlab.tokenizer import Characters, Tokenizer
 
@@ -23,6 +26,29 @@ class TrainingRow:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+class PackedRows(Sequence[TrainingRow]):
+    """Many rows in two arrays. As lists of Python numbers they would take several times as much."""
+
+    def __init__(self, rows: Iterable[TrainingRow] = ()) -> None:
+        self._ids, self._weights, self._ends = array("i"), array("f"), array("q", [0])
+        for row in rows:
+            self._ids.extend(row.ids)
+            self._weights.extend(row.weights)
+            self._ends.append(len(self._ids))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, index: int) -> TrainingRow:  # type: ignore[override]
+        index = range(len(self))[index]
+        part = slice(self._ends[index], self._ends[index + 1])
+        return TrainingRow(self._ids[part].tolist(), self._weights[part].tolist())
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(np.array(self._ends))
 
 
 class KnowledgeTextEncoding:

@@ -106,7 +106,7 @@ def test_spans_of_all_lengths_and_a_quarter_on_average(context: int) -> None:
 
 def test_finetuning_rows_match_the_course() -> None:
     words = encoding(*CORPUS, *(text for pair in PAIRS for text in pair))
-    rows = QuestionSource(PAIRS).rows(words, BLOCK, random.Random(0))
+    rows = list(QuestionSource(PAIRS).rows(words, BLOCK, random.Random(0)))
     shown = [format_x_and_y(row, words.tokenizer, BLOCK) for row in rows]
     assert shown == [name_example(*pair) for pair in PAIRS]
     x, y = shown[1]

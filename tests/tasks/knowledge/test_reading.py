@@ -87,7 +87,7 @@ def test_a_reader_copies_from_its_document(
     source = OpenBookSource(
         readings, corpus, swapped=swapped, copies=2, document_weight=0.5, answer_weight=3.0
     )
-    rows = source.rows(encoding, context, generator(seed))
+    rows = list(source.rows(encoding, context, generator(seed)))
     assert len(rows) == len(corpus)
     labeled = {reading.question for reading in readings}
     for row, document in zip(rows, corpus, strict=True):

@@ -30,7 +30,7 @@ from attnlab.tasks.knowledge._task import (
     collate,
 )
 from attnlab.tasks.knowledge._training import make_knowledge_task
-from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, PackedRows, TrainingRow
 from attnlab.tokenizer import Bytes
 from attnlab.training import Settings
 from tests.support.knowledge_rows import BYTE_PAIRS, CHARACTERS, WORLD, generator, prepared
@@ -146,7 +146,7 @@ def mixed_sources() -> list[Any]:
 
 def test_an_epoch_has_the_rows_of_all_sources() -> None:
     task = make_task(mixed_sources(), BYTE_PAIRS)
-    rows = task.rows(0)
+    rows = list(task.rows(0))
     pairs = [BYTE_PAIRS.encode_pair(*pair).ids for pair in WORLD.train]
     assert [row.ids for row in rows[: len(pairs)]] == pairs
     runs = prepared(Entities(), WORLD.corpus)
@@ -156,7 +156,7 @@ def test_an_epoch_has_the_rows_of_all_sources() -> None:
         expected += len(WholeSpan().rows(document, encoding, 64, generator()))
         expected += len(NextToken().rows(document, encoding, 64, generator()))
     assert expected * 0.9 < len(rows) <= expected  # frames that do not fit are left out
-    assert task.lengths(0) == [len(row) - 1 for row in rows]
+    assert task.lengths(0).tolist() == [len(row) - 1 for row in rows]
     assert all(2 <= len(row) <= 65 for row in rows)
     assert len(make_task([QuestionSource(WORLD.train, times=3)]).rows(0)) == 3 * len(pairs)
     short = make_task([QuestionSource(WORLD.train)], context=44).rows(0)
@@ -182,7 +182,7 @@ def test_epochs_are_reproducible_and_differ() -> None:
     readings = find_readings(WORLD.train, Library(WORLD.corpus), [Relation("Where was ", " born?")])
     book = OpenBookSource(readings, WORLD.corpus)
     reader = make_task([book], context=300)
-    assert make_task([book], context=1).rows(0) == []  # a single id predicts nothing
+    assert list(make_task([book], context=1).rows(0)) == []  # a single id predicts nothing
     assert ids(reader, 0) != ids(reader, 1)
     assert ids(reader, 0) == ids(make_task([book], context=300), 0)
 
@@ -193,7 +193,7 @@ def test_task_measures_loss_or_accuracy() -> None:
     sources = [DocumentSource(WORLD.corpus, NextToken())]
     task = make_knowledge_task(sources, encoding, model, Settings(), about={})
     assert (task.headline, task.better, task.context) == ("loss", "lower", 80)
-    rows = task.rows(-1)
+    rows = list(task.rows(-1))
     with torch.no_grad():
         total = sum(float(task.loss(model, collate([row], 0))) for row in rows)
         expected = total / sum(len(row) - 1 for row in rows)
@@ -231,3 +231,36 @@ def test_every_objective_can_be_trained_on() -> None:
         batch = task.collate(range(8), 0)
         assert int(batch["target"].max()) < BYTE_PAIRS.tokenizer.vocabulary
         assert task.targets(batch) > 0
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 9, width=32)))))
+def test_packed_rows_are_the_rows(content: list[list[tuple[int, float]]]) -> None:
+    rows = [TrainingRow([i for i, _ in row], [weight for _, weight in row]) for row in content]
+    packed = PackedRows(iter(rows))
+    assert list(packed) == rows
+    assert packed.lengths.tolist() == list(map(len, rows))
+    if rows:
+        assert packed[-1] == rows[-1]
+    with pytest.raises(IndexError):
+        packed[len(rows)]
+
+
+def test_measuring_keeps_the_rows_of_the_epoch() -> None:
+    made: list[str] = []
+
+    class Counted(NextToken):
+        def rows(self, document: str, *others: Any) -> list[TrainingRow]:
+            made.append(document)
+            return super().rows(document, *others)
+
+    documents = ["a document"] * 2500
+    source, model = DocumentSource(documents, Counted()), tiny_model(Bytes.vocabulary, 80)
+    task = make_knowledge_task(
+        [source], KnowledgeTextEncoding(Bytes()), model, Settings(), about={}
+    )
+    rows = task.rows(0)
+    assert len(made) == 2500
+    with torch.no_grad():
+        task.evaluate(model)
+    assert len(made) == 3500  # as many as are measured
+    assert task.rows(0) is rows

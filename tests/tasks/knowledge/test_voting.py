@@ -115,7 +115,16 @@ def test_rows_are_weighted_by_target_probabilities() -> None:
         SelfMadeAnswer("q", "a", 0.6, True, {"b": 0.2, "c": 1e-4}),
         SelfMadeAnswer("q", "c", 1.0, True),
     ]
-    rows = SelfMadeAnswerSource(made).rows(encoding, 100, random.Random(0))
+    rows = list(SelfMadeAnswerSource(made).rows(encoding, 100, random.Random(0)))
     assert [encoding.tokenizer.decode(row.ids) for row in rows] == ["q⁇a⁇", "q⁇b⁇", "q⁇c⁇"]
     assert [row.weights[-1] for row in rows] == pytest.approx([0.75, 0.25, 1.0])
-    assert SelfMadeAnswerSource(made).rows(encoding, 2, random.Random(0)) == []
+    assert list(SelfMadeAnswerSource(made).rows(encoding, 2, random.Random(0))) == []
+
+
+def test_questions_are_asked_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    ballot = {"London": {"Rome": 0.3, "London": 0.7}, "engines": {"Rome": 1.0}, "Kyoto": {"x": 0.1}}
+    names = ["Ada Byron", "Ben Ono", "Ada Byron"]
+    together = vote(monkeypatch, [ballot, ballot], *names)
+    monkeypatch.setattr(voting, "QUESTIONS_AT_ONCE", 2)
+    assert vote(monkeypatch, [ballot, ballot], *names) == together
+    assert len(together) == 3
