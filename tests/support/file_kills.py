@@ -57,7 +57,8 @@ def run_forked(
         try:
             _print_into(log)
             torch.set_num_threads(1)
-            FileOperations(folder, counter, kill_at).install()
+            if kill_after is None:
+                FileOperations(folder, counter, kill_at).install()
             code = call(command)
         finally:
             os._exit(code)

@@ -72,7 +72,7 @@ COMMANDS = {
         "--reader-epochs 0.2 --remember-epochs 0.2 --save-every 2 --device cpu",
         check=check_learn_folder,
     ),
-    "vision": TrainingCommand(f"vision train --data set.npz {SIZES} --batch-size 4 {BUDGET}"),
+    "vision": TrainingCommand(f"vision train set.npz {SIZES} --batch-size 4 {BUDGET}"),
     "summary": TrainingCommand(
         "summary train --data rows.jsonl --vocabulary 300 --width 8 --heads 2 --encoder-layers 1 "
         "--decoder-layers 1 --text-tokens 16 --summary-tokens 8 --held-out 0.1 --batch-tokens 64 "
@@ -85,7 +85,7 @@ COMMANDS = {
     ),
     "compare knowledge": TrainingCommand(
         f"compare knowledge {CORPUS} --pairs world/train.tsv --evaluation-pairs world/dev.tsv "
-        "--attention softmax --seeds 1 --steps 4",
+        "--attention softmax --seeds 1 --steps 4 --no-unpretrained",
         **COMPARE,  # type: ignore[arg-type]
     ),
 }
