@@ -68,7 +68,7 @@ def prune_checkpoints(newest: Path, keep: int) -> None:
     later = [other for other in others if other.name > newest.name]
     earlier = [other for other in others if other.name < newest.name]
     for old in later + earlier[: max(0, len(earlier) - keep + 1)]:
-        removed = old.with_name(f".{old.name}{PART}")
+        removed = old.with_name(f".{old.name}.old{PART}")
         old.rename(removed)  # in one step: a kill leaves no half of a checkpoint
         shutil.rmtree(removed, ignore_errors=True)
 
