@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -33,7 +32,10 @@ FORMAT_NAME = "attnlab-corpus"
 
 
 def cached_corpus(
-    settings: Sequence[object], tokenizer: Tokenizer, documents: Callable[[], Documents]
+    settings: Sequence[object],
+    tokenizer: Tokenizer,
+    documents: Callable[[], Documents],
+    on_wait: Callable[[], None],
 ) -> Corpus:
     """These documents as ids, from the cache if they are there. `settings` identifies the text."""
     content = tokenizer.to_json()
@@ -43,12 +45,14 @@ def cached_corpus(
         lambda path: _load(path, tokenizer),
         lambda part: _make(part, tokenizer, documents()),
         max_bytes=MAX_CACHE_BYTES,
-        on_wait=_print_wait,
+        on_wait=on_wait,
     )
 
 
 def cached_split(
-    settings: Sequence[object], make: Callable[[], tuple[DocumentSplit, Tokenizer]]
+    settings: Sequence[object],
+    make: Callable[[], tuple[DocumentSplit, Tokenizer]],
+    on_wait: Callable[[], None],
 ) -> tuple[DocumentSplit, Tokenizer]:
     """The split and the tokenizer of a text, from the cache if they are there."""
 
@@ -68,17 +72,13 @@ def cached_split(
         _load_split,
         write,
         max_bytes=MAX_CACHE_BYTES,
-        on_wait=_print_wait,
+        on_wait=on_wait,
     )
 
 
 def _path(settings: Sequence[object], suffix: str) -> Path:
     key = hashlib.sha256(json.dumps([VERSION, *settings]).encode()).hexdigest()[:32]
     return cache_folder("corpora") / f"{key}{suffix}"
-
-
-def _print_wait() -> None:
-    print("another process is tokenizing this text; waiting for it", file=sys.stderr)
 
 
 def _digest(data: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from attnlab.tasks.language._reading_progress import reading_progress
 from attnlab.tasks.language._split import Documents, DocumentSplit, split_documents
 from attnlab.tasks.language._text_files import OnBytes, cut_pieces, file_documents, text_chunks
 from attnlab.tokenizer import BPE, Bytes, Characters, Tokenizer
+from attnlab.training import is_main_process
 
 T = TypeVar("T")
 TOKENIZERS = ("characters", "bytes", "bpe")
@@ -39,12 +41,18 @@ class PreparedText:
 class TextSource(ABC):
     """Documents that can be read several times."""
 
+    quiet = True
     digest: str | None = None
     """Identifies the text in the cache; None if it is encoded in memory."""
 
     @abstractmethod
     def documents(self, label: str) -> Documents:
         """The documents, each in pieces. Use up each document before you take the next."""
+
+    def print_wait(self) -> None:
+        """Explain why nothing happens while another process makes the same files."""
+        if is_main_process() and not self.quiet:
+            print("another process is tokenizing this text; waiting for it", file=sys.stderr)
 
 
 class TextsInMemory(TextSource):
@@ -126,7 +134,7 @@ def prepare_text(
     else:
         resumed = learned and learned.to_json()
         settings = (source.digest, kind, vocabulary, seed, BPE_SAMPLE, resumed)
-        split, tokenizer = cached_split(settings, make)
+        split, tokenizer = cached_split(settings, make, source.print_wait)
     corpus = encode_text(source, tokenizer, split)
     return PreparedText(
         tokenizer, corpus.select(~split.validation), corpus.select(split.validation)
@@ -144,7 +152,8 @@ def encode_text(
 
     if source.digest is None:
         return Corpus.in_memory(documents(), tokenizer)
-    return cached_corpus((source.digest, split and split.cut), tokenizer, documents)
+    settings = (source.digest, split and split.cut)
+    return cached_corpus(settings, tokenizer, documents, source.print_wait)
 
 
 def _sample(pieces: Iterable[str], fraction: float, seed: int) -> Iterator[str]:
