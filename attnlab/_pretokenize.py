@@ -14,8 +14,8 @@ import re
 SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # Unicode White_Space
 WIDE = r"\x80-\U0010ffff"
 UNITS = re.compile(
-    r"'(?:[stmd]|re|ve|ll)"
-    rf"| ?[A-Za-z]++(?![{WIDE}])"
+    rf" ?[A-Za-z]++(?![{WIDE}])"
+    r"|'(?:[stmd]|re|ve|ll)"
     rf"| ?[0-9]++(?![{WIDE}])"
     rf"| ?[^{SPACE}A-Za-z0-9{WIDE}]++(?![{WIDE}])"
     rf"| ?[^{SPACE}]+"

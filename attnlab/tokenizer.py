@@ -276,7 +276,7 @@ class BPE(Tokenizer):
         if len(self._unit_ids) > MAX_REMEMBERED_UNITS:
             self._unit_ids.clear()
         units, known = UNITS.findall(text), self._unit_ids
-        new = list(set(units) - known.keys())
+        new = [unit for unit in set(units) if unit not in known]
         broken = [unit for unit in new if SURROGATES.search(unit)] if not text.isascii() else []
         for unit in broken:
             known[unit] = np.array(self.encode(unit), self.id_type).tobytes()
