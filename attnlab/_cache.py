@@ -71,13 +71,16 @@ def remove_oldest(newest: Path, max_bytes: int) -> None:
     for lock in newest.parent.glob("*.lock"):
         if not _is_held(lock):
             lock.unlink(missing_ok=True)
-    files = [file for file in newest.parent.iterdir() if file.suffix != ".lock"]
-    ages = {file: file.stat() for file in files if file.is_file()}
-    total = sum(facts.st_size for facts in ages.values())
-    for file in sorted(ages, key=lambda file: ages[file].st_mtime_ns):
+    facts: dict[Path, os.stat_result] = {}
+    for file in newest.parent.iterdir():
+        with suppress(FileNotFoundError):  # another process may remove old files too
+            if file.suffix != ".lock" and file.is_file():
+                facts[file] = file.stat()
+    total = sum(each.st_size for each in facts.values())
+    for file in sorted(facts, key=lambda file: facts[file].st_mtime_ns):
         if total > max_bytes and file != newest:
             file.unlink(missing_ok=True)
-            total -= ages[file].st_size
+            total -= facts[file].st_size
 
 
 def _lock_of(path: Path) -> Path:
