@@ -72,5 +72,5 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def unreadable_message(path: Path, error: Exception) -> str:
-    reason = " ".join(str(error).split())
+    reason = " ".join(str(error).split())[:300]
     return f"{path}: these weights cannot be read ({reason})"

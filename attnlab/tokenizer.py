@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnlab._pretokenize import UNITS
 from attnlab._safe_files import write_atomically
+from attnlab._short_repr import short_repr
 from attnlab.run_folder._file_names import TOKENIZER
 
 if TYPE_CHECKING:
@@ -390,7 +391,7 @@ def _check_vocabulary(vocabulary: Any) -> None:
         raise ValueError('"vocab" lacks some of the 256 bytes')
     for token in vocabulary.keys() - set(SPECIAL_TOKENS):
         if not token or not letters.issuperset(token):
-            raise ValueError(f'"vocab" holds {token!r}, which is not made of bytes')
+            raise ValueError(f'"vocab" holds {short_repr(token)}, which is not made of bytes')
 
 
 def _checked_merges(merges: Any, tokens: set[str]) -> list[tuple[str, str]]:
@@ -401,9 +402,9 @@ def _checked_merges(merges: Any, tokens: set[str]) -> list[tuple[str, str]]:
     for merge in merges:
         parts = merge.split(" ") if isinstance(merge, str) else merge  # older files: "a b"
         if not isinstance(parts, list) or len(parts) != 2 or not {*map(type, parts)} <= {str}:
-            raise ValueError(f'"merges" holds {merge!r}, which is no pair of tokens')
+            raise ValueError(f'"merges" holds {short_repr(merge)}, which is no pair of tokens')
         if not {*parts, "".join(parts)} <= tokens:
-            raise ValueError(f'"merges" holds {merge!r}, which is not in "vocab"')
+            raise ValueError(f'"merges" holds {short_repr(merge)}, which is not in "vocab"')
         pairs.append((parts[0], parts[1]))
     return pairs
 

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from attnlab._safe_files import read_json
+from attnlab._short_repr import short_repr
 from attnlab.run_folder._file_names import CONFIG, FORMAT, VERSION
 
 CONFIG_BYTES = 2**24  # an image run names all of its classes
@@ -173,6 +174,7 @@ def check_same_settings(old: dict[str, Any], new: dict[str, Any], path: Path) ->
             was, now = before.get(name), after.get(name)
             if was != now and not (section == "training" and name in MAY_CHANGE):
                 raise ValueError(
-                    f"{path}: the run has {name} {was!r}, not {now!r}; "
+                    f"{path}: the run has {short_repr(name)[1:-1]} {short_repr(was)}, "
+                    f"not {short_repr(now)}; "
                     "resume with the same settings"
                 )
