@@ -37,6 +37,7 @@ from attnlab.tokenizer import (
     load_tokenizer,
 )
 from attnlab.training import Run
+from attnlab.training._trained_run import check_vocabulary
 
 MAX_LISTED = 5  # characters that a note lists
 
@@ -66,6 +67,8 @@ class InspectedAttnlabModel(InspectedModel):
         self.kind = kinds[type(model)]
         if tokens is None and self.kind != "vision":
             raise ValueError(f"{label}: has no {TOKENIZER}, so it cannot read a text; add the file")
+        if tokens is not None:
+            check_vocabulary(tokens, model, label)
 
     @property
     def tokenizer(self) -> Tokenizer:

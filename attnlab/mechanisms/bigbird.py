@@ -107,21 +107,24 @@ class BigBird(Mechanism):
 
     def edges(self, S: int, causal: bool, first: int = 0, last: int | None = None) -> Tensor:
         """(last - first, S) True where the block pattern lets a query attend to a key."""
-        last = S if last is None else last
-        blocks = -(-S // self.block)
-        low, high = first // self.block, -(-last // self.block)  # only the requested rows
-        edges = self.pattern.edges(low, high, blocks, causal)
-        edges = edges.repeat_interleave(self.block, 0).repeat_interleave(self.block, 1)
-        return edges[first - low * self.block : last - low * self.block, :S]
+        last, block = S if last is None else last, self.block_size(S)
+        low, high = first // block, -(-last // block)  # only the requested rows
+        edges = self.pattern.edges(low, high, -(-S // block), causal)
+        edges = edges.repeat_interleave(block, 0).repeat_interleave(block, 1)
+        return edges[first - low * block : last - low * block, :S]
+
+    def block_size(self, S: int) -> int:
+        """A block of all tokens is as good as a longer one, and needs less memory."""
+        return max(1, min(self.block, S))
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         T, S = q.shape[2], k.shape[2]
-        dropout = self.dropout if self.training else 0.0
-        table = self.pattern.table(-(-S // self.block), mask.causal).to(q.device)
+        block, dropout = self.block_size(S), self.dropout if self.training else 0.0
+        table = self.pattern.table(-(-S // block), mask.causal).to(q.device)
         allowed = WindowMask(mask.causal, None, self.use_compiled)
         placed = scatter_queries(q, S, mask)
-        out = attend_blocks(placed, k, v, mask.keys, table, allowed, self.block, self.beta, dropout)
-        global_queries = 0 if mask.causal else min(S, self.pattern.global_blocks * self.block)
+        out = attend_blocks(placed, k, v, mask.keys, table, allowed, block, self.beta, dropout)
+        global_queries = 0 if mask.causal else min(S, self.pattern.global_blocks * block)
         if global_queries:  # a few dense rows
             real = None if mask.keys is None else mask.keys[:, None, None, :]
             dense = attend(q[:, :, :global_queries], k, v, real, self.beta, dropout)
@@ -149,10 +152,11 @@ class BigBird(Mechanism):
         self, q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, position: Tensor
     ) -> Tensor:
         """Reads for the newest token, from the blocks in its row of the causal table."""
-        rows = (position[:, 0] // self.block).tolist()  # (B or 1,)
+        block = self.block_size(k.shape[2])
+        rows = (position[:, 0] // block).tolist()  # (B or 1,)
         tables = [self.pattern.causal_row(row) for row in rows]
         blocks = pad_sequence(tables, True, -1).to(q.device)  # (B or 1, W)
-        slots = blocks[..., None] * self.block + torch.arange(self.block, device=q.device)
+        slots = blocks[..., None] * block + torch.arange(block, device=q.device)
         slots = slots.flatten(1)  # (B or 1, W*L)
         allowed = (slots >= 0) & (slots <= position)
         slots = slots.clamp(0, k.shape[2] - 1).expand(len(q), -1)  # (B, W*L)
@@ -234,9 +238,9 @@ class BlockPattern:
         """
         own = np.arange(first, last)[:, None]  # (Q, 1)
         other = np.arange(blocks)[None]  # (1, blocks)
-        shared = np.repeat(np.arange(self.global_blocks)[None], len(own), axis=0)
-        shared = np.where(shared < blocks, shared, -1)
-        near = own + np.arange(-self.neighbors, 1 if causal else self.neighbors + 1)
+        shared = np.repeat(np.arange(min(self.global_blocks, blocks))[None], len(own), axis=0)
+        neighbors = min(self.neighbors, blocks)
+        near = own + np.arange(-neighbors, 1 if causal else neighbors + 1)
         near = np.where((near >= self.global_blocks) & (near < blocks), near, -1)
         far = abs(other - own) > self.neighbors
         free = far & (other >= self.global_blocks) & (own >= self.global_blocks)
@@ -263,8 +267,9 @@ def _(
     neighbors: int, global_blocks: int, random_blocks: int, seed: int, blocks: int, causal: bool
 ) -> Tensor:
     del seed
+    neighbors = torch.sym_min(neighbors, blocks)
     near = neighbors + 1 if causal else 2 * neighbors + 1
-    width = global_blocks + near + torch.sym_min(random_blocks, blocks)
+    width = torch.sym_min(global_blocks, blocks) + near + torch.sym_min(random_blocks, blocks)
     return torch.empty(blocks, width, dtype=torch.int64)
 
 

@@ -28,6 +28,11 @@ class Model(nn.Module):
     has_idle_parameters: ClassVar[bool] = False
     """`forward` does not use some parameters, so DDP must not wait for their gradients."""
 
+    @property
+    def vocabulary(self) -> int | None:
+        """The number of token ids that the model reads; None if it reads no text."""
+        return getattr(self.config, "vocabulary", None)
+
     def parameter_count(self) -> int:
         """The number of parameters; those shared by two layers count once."""
         return sum(parameter.numel() for parameter in self.parameters())

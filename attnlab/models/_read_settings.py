@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -11,6 +12,7 @@ from attnlab._short_repr import short_repr
 
 MAX_CHARACTERS = 10_000  # of a text; a description of many heads is long
 MAX_LISTED = 5
+LARGEST_NUMBER = 1e300
 
 
 def make_config(kind: Any, settings: Any, source: object) -> Any:
@@ -25,6 +27,8 @@ def make_config(kind: Any, settings: Any, source: object) -> Any:
         if name in nested:
             values[name] = make_config(nested[name], value, source)
             continue
+        if hints[name] is float and type(value) is int:
+            value = float(value) if abs(value) < LARGEST_NUMBER else math.inf
         problem = needed_type(value, hints[name])
         if problem:
             raise ValueError(f"{source}: {name} is {short_repr(value)}; give {problem}")

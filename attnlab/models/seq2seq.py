@@ -87,6 +87,10 @@ class Seq2Seq(Model):
         return config.encoder.layers + config.decoder.layers
 
     @property
+    def vocabulary(self) -> int:
+        return min(self.config.encoder.vocabulary, self.config.decoder.vocabulary)
+
+    @property
     def max_length(self) -> int | None:
         """The limit of the target; the limit of the source is `encoder.max_length`."""
         return self.decoder.max_length

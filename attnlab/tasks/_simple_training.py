@@ -23,7 +23,7 @@ from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import TOKENIZER
 from attnlab.tasks.serving import Request, SendEvent, continue_text
 from attnlab.tasks.simple import IGNORE, Row, SimpleTask
-from attnlab.tokenizer import Tokenizer, load_tokenizer
+from attnlab.tokenizer import Tokenizer
 from attnlab.training import Batch, Run, Settings, TrainingTask, is_main_process, pad_rows, train
 from attnlab.training._batches import Forward
 from attnlab.training._trained_run import resumed_settings
@@ -201,10 +201,11 @@ def make_model(
 
 def evaluate_simple(task: SimpleTask, folder: Path) -> dict[str, float]:
     run = Run(folder)
-    name = run.config()["task"].get("name")
-    if name != task.name:
-        raise ValueError(f"{folder}: is a run of task {name!r}; give a run of task {task.name!r}")
-    return measure_rows(task, run.model(), make_rows(task, "test"))
+    run.config_of(task.name)
+    model, kind = run.model(), Decoder if task.causal else Encoder
+    if not isinstance(model, kind) or model.config.vocabulary < vocabulary_size(task):
+        raise ValueError(f"{folder}: its model does not fit the task; train the run again")
+    return measure_rows(task, model, make_rows(task, "test"))
 
 
 @dataclass(frozen=True)
@@ -216,13 +217,14 @@ class SimpleGenerationService:
 
     @classmethod
     def open(cls, folder: Path) -> SimpleGenerationService:
-        model = Run(folder).model()
+        run = Run(folder)
+        model = run.model()
         if not isinstance(model, Decoder):
             raise ValueError(
                 f"{folder.name}: its model is an encoder, which cannot write; train it with "
                 "causal = True"
             )
-        return cls(model, load_tokenizer(folder))
+        return cls(model, run.tokenizer(model))
 
     def __call__(self, request: Request, send: SendEvent) -> Any:
         prompt = self.tokenizer.encode(request["text"])

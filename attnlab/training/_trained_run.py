@@ -11,12 +11,14 @@ from typing import Any
 import torch
 
 import attnlab
+from attnlab._short_repr import short_repr
 from attnlab._tensor_files import save_tensors
 from attnlab.models import Model, open_model
 from attnlab.run_folder import RunFolder
 from attnlab.run_folder._checkpoints import newest_intact_checkpoint
 from attnlab.run_folder._file_names import CONFIG, WEIGHTS
 from attnlab.tasks.registry import result_files
+from attnlab.tokenizer import Tokenizer, load_tokenizer
 from attnlab.training._settings import Settings
 
 
@@ -37,9 +39,35 @@ class Run(RunFolder):
             path = newest / WEIGHTS
         return open_model(description, self.folder / CONFIG, path)
 
+    def config_of(self, task: str) -> dict[str, Any]:
+        """The configuration of a run of this task; any other run is refused."""
+        config = self.config()
+        name = config["task"].get("name")
+        if name != task:
+            raise ValueError(
+                f"{self.folder}: is a run of task {short_repr(name)}; give a run of task {task!r}"
+            )
+        return config
+
+    def tokenizer(self, model: Model) -> Tokenizer:
+        """The tokenizer of the run, whose ids this model must know."""
+        tokenizer = load_tokenizer(self.folder)
+        check_vocabulary(tokenizer, model, self.folder)
+        return tokenizer
+
     def finish(self, tensors: dict[str, torch.Tensor]) -> None:
         """Write the trained weights."""
         self.write(WEIGHTS, lambda part: save_tensors(tensors, part))
+
+
+def check_vocabulary(tokenizer: Tokenizer, model: Model, folder: object) -> None:
+    """Refuse a tokenizer with ids that the model does not know."""
+    known = model.vocabulary
+    if known is not None and tokenizer.vocabulary > known:
+        raise ValueError(
+            f"{folder}: its tokenizer has {tokenizer.vocabulary:,} ids, but its model knows "
+            f"{known:,}; they do not belong together"
+        )
 
 
 def versions() -> dict[str, str]:

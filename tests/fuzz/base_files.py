@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from functools import cache
@@ -12,14 +13,17 @@ from typing import Any
 import torch
 
 from attnlab import models
+from attnlab._cache import cache_folder
 from attnlab.compare import compare
 from attnlab.interpret import look
-from attnlab.interpret._capture_file import SUFFIX
+from attnlab.interpret._look import SUFFIX
 from attnlab.models import ConvNet, ConvNetConfig, StackConfig, ViT, ViTConfig
 from attnlab.report import to_json
 from attnlab.run_folder import StartMode
 from attnlab.tasks.knowledge import finetune
 from attnlab.tasks.language import train_language
+from attnlab.tasks.language._corpus_cache import cached_corpus, cached_split
+from attnlab.tasks.language._split import split_documents
 from attnlab.tasks.summary import _training as summary_training
 from attnlab.tasks.vision import train_vision
 from attnlab.tokenizer import BPE, Bytes, Characters
@@ -36,12 +40,28 @@ from tests.support.image_files import (
 )
 
 SMALL: dict[str, Any] = {"width": 16, "layers": 1, "heads": 2}
+LANGUAGE_MODEL = StackConfig(vocabulary=1, context=32, attention="favor:features=8", **SMALL)
+LANGUAGE_SETTINGS = Settings(steps=4, save_every=2, device="cpu")
 TEXT = "to be or not to be, that is the question. " * 20
 
 
 @cache
 def root() -> Path:
-    return Path(tempfile.mkdtemp(prefix="attnlab-fuzz-"))
+    """A folder for everything, the caches too. Remove it in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="attnlab-fuzz-"))
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    return folder
+
+
+@cache
+def cached_corpora() -> Path:
+    """The cache of a text. Large texts are cached; here a small one is."""
+    root()
+    tokenizer = Characters.train([TEXT])
+    split = split_documents([[TEXT], [TEXT[:100]]] * 8, seed=0)
+    cached_split(("fuzz",), lambda: (split, tokenizer))
+    cached_corpus(("fuzz",), tokenizer, lambda: [[TEXT], [TEXT[:100]]])
+    return cache_folder("corpora")
 
 
 @cache
@@ -58,8 +78,8 @@ def language_run() -> Path:
     train_language(
         [text_file()],
         out=folder,
-        model=StackConfig(vocabulary=1, context=32, attention="favor:features=8", **SMALL),
-        settings=Settings(steps=4, save_every=2, device="cpu"),
+        model=LANGUAGE_MODEL,
+        settings=LANGUAGE_SETTINGS,
         quiet=True,
     )
     return folder
@@ -138,7 +158,8 @@ def result_files() -> Path:
     folder = root() / "results"
     folder.mkdir()
     torch.manual_seed(0)
-    look(text_models.decoder(), "the dog", tokenizer=text_models.TOKENS).save(folder / f"text{SUFFIX}")
+    opened = look(text_models.decoder(), "the dog", tokenizer=text_models.TOKENS)
+    opened.save(folder / f"text{SUFFIX}")
     report = to_json(made_up_reports.full_report())
     (folder / "report.json").write_text(report, encoding="utf-8")
     (folder / "claims.json").write_text(json.dumps(made_up_ledger()), encoding="utf-8")

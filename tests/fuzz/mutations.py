@@ -19,12 +19,14 @@ Mutator = Callable[[bytes, random.Random], bytes]
 
 DEEP, LONG_NUMBER, TWICE = "\u0001deep\u0001", "\u0001digits\u0001", "\u0001twice\u0001"
 NUMBERS: list[Any] = [
-    0, -1, 1, 2, 3, 7, 2**15, 2**16, 2**20, 2**24, 2**31 - 1, 2**31, 2**32, 2**53, 2**63, -(2**63), 2**64,
+    0, -1, 1, 2, 3, 7, 2**15, 2**16, 2**20, 2**24, 2**31 - 1, 2**31, 2**32, 2**53, 2**63, -(2**63),
+    2**64,
     10**6, 10**9, 10**10, 10**30, 10**400, 0.5, -0.0, 1e-320, 1e300, float("nan"), float("inf"),
     float("-inf"), 1.0, 12.0,
 ]  # fmt: skip
 TEXTS = [
-    "", "x", "0", "NaN", "null", "a" * 1000, "a" * 300_000, "\x00", "\ud800", "\u202e\u2066", "../../x",
+    "", "x", "0", "NaN", "null", "a" * 1000, "a" * 300_000, "\x00", "\ud800", "\u202e\u2066",
+    "../../x",
     "/dev/zero", "é\n", "\t", "</script>", "[bold]", "%s%n", "softmax", "favor", "window",
     "favor:features=1000000000", "favor:features=20000", "bigbird:block=16777216",
     "bigbird:window_blocks=16777215", "bigbird:random_blocks=16777216", "window:window=16777216",
@@ -37,7 +39,8 @@ TEXTS = [
 CONSTANTS: list[Any] = [None, True, False, [], {}, [[]], [None], {"": None}, DEEP, LONG_NUMBER]
 BYTES = [0, 1, 9, 10, 13, 34, 44, 92, 127, 128, 191, 192, 224, 237, 240, 255]
 FRAGMENTS = [
-    b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\r\n", b"\n\n", b"\t\t", b'"', b'""', b",",
+    b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\r\n", b"\n\n", b"\t\t", b'"', b'""',
+    b",",
     b"{", b"[" * 5000, b"\x00" * 4096, b"a" * 70_000, b"1" * 5000, b"NaN", b"1e999", b"\\ud800",
     "\u2028é\U0001f600".encode(),
 ]  # fmt: skip
@@ -110,7 +113,7 @@ def mutate_safetensors(content: bytes, rng: random.Random) -> bytes:
 
 
 def mutate_capture(content: bytes, rng: random.Random) -> bytes:
-    """A capture begins with its format and version, up to the eight bytes of the header's length."""
+    """A capture begins with a line with its format; then it is framed like safetensors."""
     return _mutate_framed(content, rng, prefix=content.index(b"\n") + 1)
 
 
@@ -128,8 +131,9 @@ def mutate_npz(content: bytes, rng: random.Random) -> bytes:
         header = array[begin:end].decode("latin-1")
         old = rng.choice(("|u1", "<i8", "(40, 6, 6)", "(40,)", "False", "descr", "shape"))
         new = rng.choice((
-            "|O", "<f4", ">f8", "<f2", "<U1000000", "|V3", "<c16", "|b1", "<M8[s]", "(0,)", "()", "(-1, 6, 6)",
-            "(40, 6, 0)", "(1099511627776,)", "(2, 20, 36)", "True", "x", "<U" + "9" * 30, "(" * 200,
+            "|O", "<f4", ">f8", "<f2", "<U1000000", "|V3", "<c16", "|b1", "<M8[s]", "(0,)", "()",
+            "(-1, 6, 6)", "(40, 6, 0)", "(1099511627776,)", "(2, 20, 36)", "True", "x", "(" * 200,
+            "<U" + "9" * 30,
         ))  # fmt: skip
         header = header.replace(old, new)
         files[name] = array[:begin] + header.encode("latin-1") + array[end:]

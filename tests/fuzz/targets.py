@@ -28,14 +28,16 @@ from attnlab.studio._run_list import read_details, read_entry
 from attnlab.tasks.knowledge._data import read_corpus
 from attnlab.tasks.knowledge._data import read_pairs as read_questions
 from attnlab.tasks.knowledge._serving import QuestionService
+from attnlab.tasks.language import evaluate as evaluate_language
 from attnlab.tasks.language import train_language, write
-from attnlab.tasks.language._text_sources import read_documents
+from attnlab.tasks.language._corpus_cache import _load, _load_split
+from attnlab.tasks.language._text_files import file_documents
 from attnlab.tasks.summary._generation import GenerationMethod, write_summaries
 from attnlab.tasks.summary._pairs import read_pairs
 from attnlab.tasks.summary._training import load_summary
 from attnlab.tasks.vision import classify, evaluate, open_data
-from attnlab.tokenizer import load_tokenizer
-from attnlab.training import Run, Settings
+from attnlab.tokenizer import Characters, load_tokenizer
+from attnlab.training import Run
 from tests.fuzz import base_files as base
 from tests.fuzz.mutations import (
     Mutator,
@@ -60,6 +62,8 @@ class Target:
     files: str
     mutate: Mutator
     read: Callable[[Path], object]
+    share: float = 1.0
+    """Of the mutants, in relation to other targets. Slow ones get fewer."""
 
 
 def write_text(path: Path) -> None:
@@ -122,10 +126,8 @@ def resume(path: Path) -> None:
     train_language(
         [base.text_file()],
         out=folder,
-        model=models.StackConfig(
-            vocabulary=1, context=32, attention="favor:features=8", **base.SMALL
-        ),
-        settings=Settings(steps=4, save_every=2, device="cpu"),
+        model=base.LANGUAGE_MODEL,
+        settings=base.LANGUAGE_SETTINGS,
         start=StartMode.RESUME,
         quiet=True,
     )
@@ -136,6 +138,15 @@ def use_tokenizer(path: Path) -> None:
     ids = tokenizer.encode(base.TEXT[:50] + "\ud800 \U0001f600")
     tokenizer.decode(ids)
     tokenizer.decode(range(min(tokenizer.vocabulary, 500)))
+
+
+def use_cache(path: Path) -> None:
+    """A damaged file is not used, and made again."""
+    if path.suffix == ".json":
+        _load_split(path)
+    else:
+        corpus = _load(path, Characters.train([base.TEXT]))
+        assert corpus is None or len(corpus.rows(32, 1)[0])
 
 
 def read_capture(path: Path) -> None:
@@ -166,51 +177,67 @@ def open_set(path: Path) -> None:
 
 
 def open_folders(path: Path) -> None:
+    del path  # one of the images
     open_data(base.image_sets() / "folders", 8)
+
+
+def load_model(path: Path) -> None:
+    models.load(path.parent)
 
 
 TARGETS: dict[str, Target] = {
     "language-config": Target(base.language_run, CONFIG, mutate_json, write_text),
-    "knowledge-config": Target(base.knowledge_run, CONFIG, mutate_json, ask),
+    "knowledge-config": Target(base.knowledge_run, CONFIG, mutate_json, ask, 0.2),
     "summary-config": Target(base.summary_run, CONFIG, mutate_json, summarize),
     "vision-config": Target(base.vision_run, CONFIG, mutate_json, classify_picture),
     "vision-score": Target(
         base.vision_run, CONFIG, mutate_json, lambda path: evaluate(path.parent)
     ),
-    "model-config": Target(base.model_folders, f"*/{CONFIG}", mutate_json, lambda path: models.load(path.parent)),
+    "model-config": Target(base.model_folders, f"*/{CONFIG}", mutate_json, load_model),
     "look-config": Target(base.model_folders, f"[!c]*/{CONFIG}", mutate_json, look_into),
     "look-run": Target(base.language_run, CONFIG, mutate_json, look_into),
-    "runs": Target(base.language_run, CONFIG, mutate_json, list_and_show),
-    "runs-metrics": Target(base.language_run, "metrics.jsonl", mutate_json_lines, list_and_show),
-    "metrics": Target(base.language_run, "metrics.jsonl", mutate_json_lines, follow_metrics),
-    "resume-metrics": Target(base.unfinished_run, "metrics.jsonl", mutate_json_lines, resume),
-    "resume-state": Target(base.unfinished_run, "checkpoints/*/state.json", mutate_json, resume),
-    "resume-config": Target(base.unfinished_run, CONFIG, mutate_json, resume),
-    "weights": Target(base.language_run, WEIGHTS, mutate_safetensors, write_text),
-    "model-weights": Target(
-        base.model_folders, f"*/{WEIGHTS}", mutate_safetensors, lambda path: models.load(path.parent)
+    "runs": Target(base.language_run, CONFIG, mutate_json, list_and_show, 0.5),
+    "runs-metrics": Target(
+        base.language_run, "metrics.jsonl", mutate_json_lines, list_and_show, 0.5
     ),
+    "metrics": Target(base.language_run, "metrics.jsonl", mutate_json_lines, follow_metrics),
+    "resume-metrics": Target(base.unfinished_run, "metrics.jsonl", mutate_json_lines, resume, 0.15),
+    "resume-state": Target(
+        base.unfinished_run, "checkpoints/*/state.json", mutate_json, resume, 0.15
+    ),
+    "resume-config": Target(base.unfinished_run, CONFIG, mutate_json, resume, 0.4),
+    "weights": Target(base.language_run, WEIGHTS, mutate_safetensors, write_text),
+    "model-weights": Target(base.model_folders, f"*/{WEIGHTS}", mutate_safetensors, load_model),
     "tokenizer": Target(base.tokenizers, f"*/{TOKENIZER}", mutate_json, use_tokenizer),
     "language-tokenizer": Target(base.language_run, TOKENIZER, mutate_json, write_text),
-    "knowledge-tokenizer": Target(base.knowledge_run, TOKENIZER, mutate_json, ask),
+    "knowledge-tokenizer": Target(base.knowledge_run, TOKENIZER, mutate_json, ask, 0.2),
     "summary-tokenizer": Target(base.summary_run, TOKENIZER, mutate_json, summarize),
-    "known": Target(base.knowledge_run, "known.json", mutate_json, ask),
-    "capture": Target(base.result_files, f"*{captures.SUFFIX}", mutate_capture, read_capture),
-    "report": Target(base.result_files, "report.json", mutate_json, render_report),
+    "known": Target(base.knowledge_run, "known.json", mutate_json, ask, 0.1),
+    "capture": Target(base.result_files, "*.attnlab", mutate_capture, read_capture),
+    "report": Target(base.result_files, "report.json", mutate_json, render_report, 0.5),
     "results": Target(base.result_files, "*.json", mutate_json, list_results),
     "comparison": Target(
         base.comparison_folder, "compare.json", mutate_json,
-        lambda path: base.run_comparison(copied(path.parent), StartMode.RESUME),
+        lambda path: base.run_comparison(copied(path.parent), StartMode.RESUME), 0.1,
     ),
     "pairs-jsonl": Target(base.pair_files, "rows.jsonl", mutate_json_lines, read_pairs),
     "pairs-tables": Target(base.pair_files, "rows.[ct]sv", mutate_bytes, read_pairs),
     "questions": Target(base.pair_files, "questions.tsv", mutate_bytes, read_questions),
     "documents": Target(base.pair_files, "documents.txt", mutate_bytes, read_corpus),
     "texts": Target(
-        base.pair_files, "documents.*", mutate_json_lines, lambda path: read_documents([path])
+        base.pair_files, "documents.*", mutate_json_lines,
+        lambda path: [list(document) for document in file_documents(path)],
+    ),
+    "corpus-cache": Target(base.cached_corpora, "*.[ij]*", mutate_bytes, use_cache),
+    "corpus-index": Target(base.cached_corpora, "*.json", mutate_json, use_cache),
+    "language-evaluate": Target(
+        base.language_run, CONFIG, mutate_json,
+        lambda path: evaluate_language(path.parent, [base.text_file()]),
     ),
     "head-inputs": Target(base.pair_files, "rows.*", mutate_bytes, lambda path: read_inputs(path)),
-    "pictures": Target(base.pictures, "*", mutate_png, lambda path: classify(base.vision_run(), [path])),
+    "pictures": Target(
+        base.pictures, "*", mutate_png, lambda path: classify(base.vision_run(), [path])
+    ),
     "npz": Target(base.image_sets, "set.npz", mutate_npz, open_set),
     "idx": Target(base.image_sets, "idx/*", mutate_bytes, open_set),
     "cifar": Target(base.image_sets, "cifar/*", mutate_bytes, open_set),

@@ -65,7 +65,8 @@ class Certainty:
                 "learn"
             ) from None
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}: is damaged ({error}); train the run again") from None
+            reason = " ".join(str(error).split())[:200]
+            raise ValueError(f"{path}: is damaged ({reason}); train the run again") from None
 
 
 def fit_certainty(

@@ -12,7 +12,7 @@ from attnlab.tasks.knowledge._data import WORLD, Pair, read_corpus, read_pairs
 from attnlab.tasks.knowledge._presets import PRESETS, Preset
 from attnlab.tasks.knowledge._task import KnowledgeTask
 from attnlab.tasks.knowledge._world import World, WorldConfig, make_world
-from attnlab.tokenizer import BPE, Bytes, Characters, Tokenizer, load_tokenizer
+from attnlab.tokenizer import BPE, Bytes, Characters, Tokenizer
 from attnlab.training import Run
 
 
@@ -99,13 +99,8 @@ def load_knowledge(folder: str | Path) -> tuple[Decoder, Tokenizer, dict[str, An
     'knowledge'
     """
     run = Run(folder)
-    config = run.config()
-    if config["task"].get("name") != KnowledgeTask.name:
-        raise ValueError(
-            f"{folder}: is a run of task {config['task'].get('name')!r}; "
-            "give a run of task 'knowledge'"
-        )
+    config = run.config_of(KnowledgeTask.name)
     model = run.model()
     if not isinstance(model, Decoder):
         raise ValueError(f"{folder}: its model is not a decoder; train the run again")
-    return model, load_tokenizer(Path(folder)), config
+    return model, run.tokenizer(model), config

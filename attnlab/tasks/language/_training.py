@@ -131,13 +131,9 @@ def load_language(folder: Path) -> tuple[Model, Tokenizer, dict[str, Any]]:
     ('decoder', 2)
     """
     run = Run(folder)
-    config = run.config()
-    if config["task"].get("name") != "language":
-        raise ValueError(
-            f"{folder}: is a run of task {config['task'].get('name')!r}; "
-            "give a run of task 'language'"
-        )
-    return run.model(), load_tokenizer(folder), config
+    config = run.config_of("language")
+    model = run.model()
+    return model, run.tokenizer(model), config
 
 
 def write(
@@ -242,9 +238,10 @@ def evaluate(folder: Path, files: Sequence[Path]) -> dict[str, Any]:
     800
     """
     model, tokenizer, config = load_language(folder)
-    objective = config["task"]["objective"]
-    context = int(config["model"]["context"])
-    limit = getattr(model, "max_length", None)
+    objective = config["task"].get("objective")
+    if not isinstance(model, Decoder if objective == "causal" else Encoder):
+        raise ValueError(f"{folder}: its model does not fit its objective; train the run again")
+    context, limit = model.config.context, model.max_length
     context = context if limit is None else min(context, limit)
     corpus = encode_text(TextFiles(files), tokenizer)
     nothing = corpus.select(np.zeros(0, np.int64))

@@ -9,6 +9,7 @@ from attnlab.interpret._inspected_model import PreparedInput, display_name
 from attnlab.interpret._options import LookInput
 from attnlab.models import Model
 from attnlab.tasks.summary._token_ids import SummaryTextEncoding
+from attnlab.tasks.summary._training import text_encoding
 from attnlab.training import Run
 
 
@@ -18,7 +19,7 @@ def open_run(folder: Path) -> InspectedAttnlabModel:
     if tokens is None:
         # its error says that there is no tokenizer
         return InspectedAttnlabModel(model, tokens, display_name(folder))
-    encoding = SummaryTextEncoding(tokens, task["text_tokens"], task["summary_tokens"])
+    encoding = text_encoding(tokens, task, folder)
     return InspectedSummaryModel(model, encoding, display_name(folder))
 
 

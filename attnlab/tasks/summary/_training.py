@@ -10,9 +10,10 @@ from typing import Any
 
 from torch import nn
 
+from attnlab._argument_checks import LARGEST_SIZE
 from attnlab.models import Seq2Seq
 from attnlab.run_folder import StartMode, check_folder
-from attnlab.run_folder._file_names import TOKENIZER
+from attnlab.run_folder._file_names import CONFIG, TOKENIZER
 from attnlab.tasks.summary._baselines import best_word_count
 from attnlab.tasks.summary._data_sources import BUILT_IN, cached_versions, load_pairs_with_bad_rows
 from attnlab.tasks.summary._generation import GREEDY, write_summaries
@@ -217,22 +218,24 @@ def load_summary(folder: str | Path) -> tuple[Seq2Seq, SummaryTextEncoding, dict
     'seq2seq'
     """
     run = Run(folder)
-    config = run.config()
-    task = config["task"]
-    if task.get("name") != SummaryTask.name:
-        raise ValueError(
-            f"{folder}: is a run of task {task.get('name')!r}; give a run of task 'summary'"
-        )
-    missing = [name for name in ("text_tokens", "summary_tokens") if name not in task]
-    if missing:
-        raise ValueError(
-            f"{folder}: the task in its config.json has no {missing[0]}; train the run again"
-        )
+    config = run.config_of(SummaryTask.name)
     model = run.model()
     if not isinstance(model, Seq2Seq):
         raise ValueError(f"{folder}: its model is not an encoder-decoder; train the run again")
-    tokens = load_tokenizer(Path(folder))
-    return model, SummaryTextEncoding(tokens, task["text_tokens"], task["summary_tokens"]), config
+    return model, text_encoding(run.tokenizer(model), config["task"], folder), config
+
+
+def text_encoding(
+    tokenizer: Tokenizer, task: dict[str, Any], folder: str | Path
+) -> SummaryTextEncoding:
+    """The encoding that the task in a config.json describes."""
+    lengths = [task.get(name) for name in ("text_tokens", "summary_tokens")]
+    if not all(type(length) is int and 0 < length <= LARGEST_SIZE for length in lengths):
+        raise ValueError(
+            f"{folder}: the task in its {CONFIG} has no valid text_tokens and summary_tokens; "
+            "train the run again"
+        )
+    return SummaryTextEncoding(tokenizer, *lengths)
 
 
 def _format_overview(

@@ -8,6 +8,7 @@ import re
 import struct
 import zlib
 from pathlib import Path
+from typing import IO
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ FASHION_CLASSES = [
     "T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag",
     "ankle boot",
 ]  # fmt: skip
+PIECE = 2**20
 BYTE_TYPE = 0x08  # the only number type of images
 KINDS, TESTS = ("images-idx3", "labels-idx1"), ("t10k", "test")
 # the set's name, if any, its part and its kind; some use a full stop instead of a hyphen
@@ -53,13 +55,24 @@ def read_idx(path: Path) -> Tensor:
                 raise ValueError(
                     f"{path}: its header says {size:,} bytes; {MAX_BYTES:,} is the limit"
                 )
-            content = file.read(size + 1)
+            content = _read_at_most(file, size + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: cannot be read ({error})") from None
     if len(content) != size:
         actual = "more" if len(content) > size else f"{len(content):,}"
         raise ValueError(f"{path}: its header says {size:,} bytes; it has {actual}")
-    return torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)[:size].view(shape)
+    return torch.frombuffer(content or bytearray(1), dtype=torch.uint8)[:size].view(shape)
+
+
+def _read_at_most(file: IO[bytes], size: int) -> bytearray:
+    """Piece by piece, because a header may give a size that the file does not have."""
+    content = bytearray()
+    while len(content) < size:
+        piece = file.read(min(PIECE, size - len(content)))
+        if not piece:
+            break
+        content += piece
+    return content
 
 
 def read_idx_folder(folder: Path) -> Dataset:

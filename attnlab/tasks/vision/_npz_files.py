@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +66,20 @@ def _read_arrays(path: Path) -> dict[str, Array]:
         if total > MAX_BYTES:
             raise ValueError(f"unpacks to {total:,} bytes; {MAX_BYTES:,} is the limit")
         with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files if name in known_names}
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        raise ValueError(f"{path}: cannot be read ({error})") from None
+            read = {name: arrays[name] for name in arrays.files if name in known_names}
     except MemoryError:
         raise ValueError(
             f"{path}: the header of an array gives a size that does not fit into memory"
         ) from None
-    except (ValueError, RuntimeError) as error:
-        raise ValueError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {' '.join(str(error).split())[:300]}") from None
+    except Exception as error:  # numpy and zipfile raise all kinds on broken files
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ValueError(f"{path}: cannot be read ({reason})") from None
+    for name, array in read.items():
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{path}: {name} is not an array; its header is damaged")
+    return read
 
 
 def _read_part(

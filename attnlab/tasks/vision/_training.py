@@ -327,6 +327,7 @@ def skipped_lines(skipped: Sequence[str], where: str) -> list[str]:
 
 
 # what later commands need from a run's config.json, with the types
+LARGEST_IMAGE = 4096  # pixels
 NEEDED: dict[str, dict[str, type]] = {
     "task": {"data": str, "classes": list, "image_size": int, "channels": int, "images": int,
              "content": str},
@@ -346,23 +347,25 @@ def load_vision(folder: str | Path) -> tuple[Model, dict[str, Any]]:
     'vit'
     """
     run = Run(folder)
-    config = run.config()
-    if config["task"].get("name") != VisionTask.name:
-        raise ValueError(
-            f"{folder}: is a run of task {config['task'].get('name')!r}; "
-            "give a run of task 'vision'"
-        )
+    config = run.config_of(VisionTask.name)
     for part, names in NEEDED.items():
         for name, kind in names.items():
-            if not isinstance(config[part].get(name), kind):
+            if type(config[part].get(name)) is not kind:
                 raise ValueError(
                     f"{run.folder / CONFIG}: has no valid {name} of the {part}; train the run again"
                 )
-    model, classes = run.model(), config["task"]["classes"]
-    fits = isinstance(model, ViT | ConvNet) and model.config.classes == len(classes)
-    if not fits or not all(isinstance(name, str) for name in classes):
+    model, task = run.model(), config["task"]
+    classes, size = task["classes"], task["image_size"]
+    if not isinstance(model, ViT | ConvNet) or not all(isinstance(name, str) for name in classes):
+        fits = False
+    else:
+        images = (model.config.classes, model.config.channels)
+        sizes = (model.config.image_size,) if isinstance(model, ViT) else range(1, LARGEST_IMAGE)
+        fits = images == (len(classes), task["channels"]) and size in sizes
+    if not fits:
         raise ValueError(
-            f"{run.folder / CONFIG}: its classes do not match its model; train the run again"
+            f"{run.folder / CONFIG}: its classes or images do not match its model; train the run "
+            "again"
         )
     return model, config
 
