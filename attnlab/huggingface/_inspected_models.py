@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnlab.huggingface._attention_modules import is_huggingface
 from attnlab.huggingface._image_inputs import read_image
-from attnlab.huggingface._load_model import load_with_notes
+from attnlab.huggingface._load_model import is_panic, load_with_notes
 from attnlab.huggingface._observe_attention import listen
 from attnlab.huggingface._token_words import HuggingFaceTokens
 from attnlab.interpret._adapters import ModelAdapter
@@ -237,8 +237,9 @@ class InspectedHuggingFaceModel(InspectedModel):
         """Turn errors of transformers into a ValueError of one line."""
         try:
             yield
-        except (TypeError, AttributeError, RuntimeError, LookupError, ValueError) as error:
-            if isinstance(error, ValueError) and "\n" not in str(error):
+        except BaseException as error:
+            short = isinstance(error, ValueError) and "\n" not in str(error)
+            if short or not (isinstance(error, Exception) or is_panic(error)):
                 raise
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             name = type(self.model).__name__

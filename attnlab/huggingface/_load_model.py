@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from attnlab._cache import cache_folder
-from attnlab._safe_files import write_atomically
+from attnlab._safe_files import read_json, write_atomically
+from attnlab._short_repr import short_repr
+from attnlab._tensor_files import read_header
+from attnlab.run_folder._config import CONFIG_BYTES
 
 CONFIG = "config.json"
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "spiece.model")
@@ -53,7 +61,7 @@ def load_with_notes(
     library = _transformers(path)
     folder = _find_folder(Path(path), library)
     kind = _model_class(folder, library)
-    with _quiet(library), _one_line_errors(folder):
+    with _quiet(library), _one_line_errors(folder), bounded_by_weights(folder):
         model, info = kind.from_pretrained(
             folder,
             dtype=dtype,
@@ -100,18 +108,19 @@ def _model_class(folder: Path, library: Any) -> Any:
     """The class that config.json names."""
     path = folder / CONFIG
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not JSON ({error})") from None
+        description = read_json(path, CONFIG_BYTES, follow_links=True)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     if not isinstance(description, dict) or "model_type" not in description:
         raise ValueError(f"{path}: does not describe a Hugging Face model; model_type is missing")
     names = description.get("architectures") or []
     if not names:
         return library.AutoModel
-    kind = getattr(library, str(names[0]), None)
+    name = names[0] if isinstance(names, list) else names
+    kind = getattr(library, name, None) if isinstance(name, str) else None
     if not isinstance(kind, type) or not issubclass(kind, library.PreTrainedModel):
         raise ValueError(
-            f"{path}: {names[0]} is not a model of transformers {library.__version__}; "
+            f"{path}: {short_repr(name)} is not a model of transformers {library.__version__}; "
             "attnlab runs no code that comes with a model"
         )
     return kind
@@ -190,6 +199,38 @@ def _one_line_errors(path: Path) -> Iterator[None]:
     """Turn any error of transformers into a ValueError of one line."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise ValueError(f"{path}: transformers cannot load it ({reason})") from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Whether a Rust library failed. Such an error is no Exception, and its class has no name to
+    import."""
+    return type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def bounded_by_weights(folder: Path) -> Iterator[None]:
+    """Inside the `with`, a model that is far larger than its weights is not built."""
+    headers = [read_header(path) for path in folder.glob("*.safetensors")]
+    shapes = [info.shape for header in headers for info in header.values()]
+    remaining = {"tensors": 1000 + 4 * len(shapes), "numbers": 2**26 + 4 * sum(map(prod, shapes))}
+
+    def count(_: nn.Module, __: str, tensor: Tensor | None) -> None:
+        remaining["tensors"] -= 1
+        remaining["numbers"] -= 0 if tensor is None else tensor.numel()
+        if min(remaining.values()) < 0:
+            raise ValueError(f"{CONFIG} describes a model that is larger than its weights")
+
+    hooks = [
+        register_module_parameter_registration_hook(count),
+        register_module_buffer_registration_hook(count),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

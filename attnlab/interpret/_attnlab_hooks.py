@@ -8,7 +8,6 @@ Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value 
 from __future__ import annotations
 
 import inspect
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnlab._safe_files import read_json
 from attnlab.interpret._adapters import ModelAdapter
 from attnlab.interpret._attention_call import (
     AttentionCall,
@@ -43,6 +43,7 @@ from attnlab.mechanisms._mechanism_per_head_group import HeadGroups, members_of,
 from attnlab.models import MODELS, Model
 from attnlab.models._pointer_generator import CopyHead
 from attnlab.models._stack import Stack
+from attnlab.run_folder._config import CONFIG_BYTES
 from attnlab.run_folder._file_names import CONFIG
 from attnlab.state import State
 from attnlab.tokenizer import Tokenizer
@@ -323,8 +324,8 @@ class AttnlabAdapter(ModelAdapter):
 def _is_attnlab_config(config: Path) -> bool:
     """Whether attnlab wrote this file. (The other adapter reports what is wrong with it.)"""
     try:
-        content = json.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        content = read_json(config, CONFIG_BYTES, follow_links=True)
+    except ValueError:
         return False
     return isinstance(content, dict) and (
         "training" in content or str(content.get("model")) in MODELS

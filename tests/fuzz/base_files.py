@@ -140,6 +140,18 @@ def model_folders() -> Path:
 
 
 @cache
+def huggingface_models() -> Path:
+    from tests.support import transformers_with_tokenizers as small  # slow to import
+
+    folder = root() / "huggingface"
+    both = {"gpt2": (small.gpt2, small.byte_pairs), "bert": (small.bert, small.word_pieces)}
+    for name, (model, tokenizer) in both.items():
+        model().save_pretrained(folder / name)
+        tokenizer().save_pretrained(folder / name)
+    return folder
+
+
+@cache
 def tokenizers() -> Path:
     folder = root() / "tokenizers"
     kinds = {

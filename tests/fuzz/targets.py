@@ -208,6 +208,15 @@ TARGETS: dict[str, Target] = {
     "resume-config": Target(base.unfinished_run, CONFIG, mutate_json, resume, 0.4),
     "weights": Target(base.language_run, WEIGHTS, mutate_safetensors, write_text),
     "model-weights": Target(base.model_folders, f"*/{WEIGHTS}", mutate_safetensors, load_model),
+    "huggingface-config": Target(
+        base.huggingface_models, "*/*config.json", mutate_json, look_into, 0.25
+    ),
+    "huggingface-tokenizer": Target(
+        base.huggingface_models, "*/tokenizer.json", mutate_json, look_into, 0.25
+    ),
+    "huggingface-weights": Target(
+        base.huggingface_models, f"*/{WEIGHTS}", mutate_safetensors, look_into, 0.25
+    ),
     "tokenizer": Target(base.tokenizers, f"*/{TOKENIZER}", mutate_json, use_tokenizer),
     "language-tokenizer": Target(base.language_run, TOKENIZER, mutate_json, write_text),
     "knowledge-tokenizer": Target(base.knowledge_run, TOKENIZER, mutate_json, ask, 0.2),
