@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnlab._short_repr import one_line
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -58,7 +60,7 @@ def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Image:
         reason = f"it is damaged, or not one of {', '.join(FORMATS)}"
         raise UnreadableImageError(f"{path}: cannot be read as an image ({reason})") from None
     except Exception as error:  # Pillow's readers raise all kinds on broken files
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error)
         raise UnreadableImageError(f"{path}: cannot be read as an image ({reason})") from None
 
 

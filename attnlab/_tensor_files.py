@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from attnlab._safe_files import open_regular
+from attnlab._short_repr import one_line
 
 HEADER_BYTES = 2**24  # about 100,000 tensors
 
@@ -72,5 +73,4 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def unreadable_message(path: Path, error: Exception) -> str:
-    reason = " ".join(str(error).split())[:300]
-    return f"{path}: these weights cannot be read ({reason})"
+    return f"{path}: these weights cannot be read ({one_line(error, 300)})"

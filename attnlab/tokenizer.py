@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnlab._pretokenize import UNITS
 from attnlab._safe_files import write_atomically
-from attnlab._short_repr import short_repr
+from attnlab._short_repr import one_line, short_repr
 from attnlab.run_folder._file_names import TOKENIZER
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     except RecursionError:
         raise ValueError(f"{file}: is nested too deeply for a tokenizer") from None
     except ValueError as error:  # includes bad UTF-8 and bad JSON
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise ValueError(f"{file}: not an attnlab tokenizer: {reason}") from None
 
 

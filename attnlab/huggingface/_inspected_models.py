@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnlab._short_repr import one_line
 from attnlab.huggingface._attention_modules import is_huggingface
 from attnlab.huggingface._image_inputs import read_image
 from attnlab.huggingface._load_model import is_panic, load_with_notes
@@ -241,8 +242,7 @@ class InspectedHuggingFaceModel(InspectedModel):
             short = isinstance(error, ValueError) and "\n" not in str(error)
             if short or not (isinstance(error, Exception) or is_panic(error)):
                 raise
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
-            name = type(self.model).__name__
+            reason, name = one_line(error, 300), type(self.model).__name__
             raise ValueError(
                 f"{self.label}: a {name} needs more than this input ({reason})"
             ) from error

@@ -20,7 +20,7 @@ from torch.nn.modules.module import (
 
 from attnlab._cache import cache_folder
 from attnlab._safe_files import read_json, write_atomically
-from attnlab._short_repr import short_repr
+from attnlab._short_repr import one_line, short_repr
 from attnlab._tensor_files import read_header
 from attnlab.run_folder._config import CONFIG_BYTES
 
@@ -202,7 +202,7 @@ def _one_line_errors(path: Path) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
             raise
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = one_line(error, 300)
         raise ValueError(f"{path}: transformers cannot load it ({reason})") from error
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from attnlab._declared_types import needed_type
-from attnlab._short_repr import short_repr
+from attnlab._short_repr import one_line, short_repr
 
 MAX_CHARACTERS = 10_000  # of a text; a description of many heads is long
 MAX_LISTED = 5
@@ -39,7 +39,7 @@ def make_config(kind: Any, settings: Any, source: object) -> Any:
     try:
         return kind(**values)
     except ValueError as error:
-        raise ValueError(f"{source}: {error}") from None
+        raise ValueError(f"{source}: {one_line(error)}") from None
 
 
 def _check_names(kind: type[Any], settings: dict[str, Any], source: object) -> None:

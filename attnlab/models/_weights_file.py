@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from attnlab._short_repr import one_line
 from attnlab._tensor_files import TensorInfo, read_header, unreadable_message
 from attnlab.run_folder._file_names import CONFIG
 
@@ -44,10 +45,9 @@ def build_and_load(build: Callable[[], Network], depth: int, source: Path, path:
         problem = "the configured model is larger than the file"
         raise ValueError(_mismatch_message(path, problem)) from None
     except ValueError as error:
-        raise ValueError(f"{source}: {error}") from None
+        raise ValueError(f"{source}: {one_line(error)}") from None
     except Exception as error:
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ValueError(f"{source}: this model cannot be built ({reason})") from error
+        raise ValueError(f"{source}: this model cannot be built ({one_line(error)})") from error
     check_weights(model, header, path)
     _copy_weights(model, path)
     return model

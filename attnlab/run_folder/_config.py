@@ -116,7 +116,7 @@ def upgrade(content: dict[str, Any]) -> dict[str, Any]:
     while version != VERSION:
         if type(version) is not int or version not in UPGRADES:
             raise UnknownVersionError(
-                f"{CONFIG} has version {str(version)[:20]} of the run format, but this attnlab "
+                f"{CONFIG} has version {short_repr(version)} of the run format, but this attnlab "
                 f"reads 1 to {VERSION}; update attnlab"
             )
         content = UPGRADES[version](content)

@@ -53,6 +53,8 @@ def read_mutants(options: argparse.Namespace, names: list[str], shares: float) -
 
 def print_failures(outcome: Outcome) -> None:
     """Each kind of failure once, with the end of its traceback."""
+    for path in outcome.slow[:5]:
+        print(f"    slow: {path}", flush=True)
     kinds: dict[str, list[Failure]] = {}
     for failure in outcome.failures:
         kinds.setdefault(failure.problem.strip().splitlines()[-1][:150], []).append(failure)

@@ -25,7 +25,7 @@ from tests.fuzz.targets import TARGETS, Target
 from tests.support.memory_limit import extra_memory
 
 MEMORY = 2**30
-SECONDS = 10.0
+SECONDS, SLOW = 10.0, 2.0
 MAX_MESSAGE = 2000
 FIELDS = struct.Struct("<qqqddq")  # next mutant, accepted, refused, start of it, slowest, memory
 
@@ -55,6 +55,8 @@ class Outcome:
     memory: int = 0
     """Bytes that reading added to the process, at most."""
     failures: list[Failure] = field(default_factory=list)
+    slow: list[Path] = field(default_factory=list)
+    """Files that took seconds, though not too many."""
 
 
 def make_mutant(name: str, number: int, seed: int) -> tuple[Path, bytes]:
@@ -123,7 +125,11 @@ def fuzz(name: str, mutants: int, seed: int, out: Path, first: int = 0) -> Outco
     outcome.mutants, outcome.seconds = mutants, time.monotonic() - begin
     if log.exists():
         rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
-        outcome.failures += [Failure(name, row["mutant"], row["problem"]) for row in rows]
+        for row in rows:
+            if "problem" in row:
+                outcome.failures.append(Failure(name, row["mutant"], row["problem"]))
+            else:
+                outcome.slow.append(_keep(Failure(name, row["mutant"], ""), seed, out))
         log.unlink()
     for failure in outcome.failures:
         failure.file = str(_keep(failure, seed, out))
@@ -151,7 +157,11 @@ def _work(name: str, number: int, end: int, seed: int, shared: Any, log: Path) -
                 row = {"mutant": mutant_number, "problem": traceback.format_exc(limit=-8)}
                 file.write(json.dumps(row) + "\n")
                 file.flush()
-            slowest = max(slowest, time.monotonic() - start)
+            taken = time.monotonic() - start
+            if taken > SLOW:
+                file.write(json.dumps({"mutant": mutant_number, "slow": taken}) + "\n")
+                file.flush()
+            slowest = max(slowest, taken)
             path.write_bytes(dict(originals(name))[path])
         FIELDS.pack_into(shared, 0, end, accepted, refused, 0.0, slowest, _peak() - base)
     os._exit(0)

@@ -167,9 +167,9 @@ def render_report(path: Path) -> None:
 def list_results(path: Path) -> None:
     files = ResultFiles(path.parent, path.parent / "none")
     for kind in ("attnlab-report", "attnlab-claims"):
-        found_files = files.list_files(kind)
+        listed = files.list_files(kind)
         if kind == "attnlab-claims":
-            merge_ledgers(found_files)
+            merge_ledgers(listed)
 
 
 def open_set(path: Path) -> None:

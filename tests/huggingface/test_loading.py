@@ -116,7 +116,7 @@ def two_files(folder: Path) -> None:
         (pickled, ["pickled", "pytorch_model.bin", "safetensors"]),
         (no_weights, ["model.safetensors is missing"]),
         (own_code, ["MyOwnModel", "runs no code"]),
-        (no_model, ["BertConfig is not a model"]),
+        (no_model, ["'BertConfig' is not a model"]),
         (broken_weights, ["cannot load it"]),
         (two_files, ["2 .gguf files"]),
     ],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlab._calibration import risk_coverage, threshold_for
+from attnlab._short_repr import one_line
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge._answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge._data import Pair, Relation, most_common_answer
@@ -65,7 +66,7 @@ class Certainty:
                 "learn"
             ) from None
         except (ValueError, KeyError, TypeError) as error:
-            reason = " ".join(str(error).split())[:200]
+            reason = one_line(error, 200)
             raise ValueError(f"{path}: is damaged ({reason}); train the run again") from None
 
 

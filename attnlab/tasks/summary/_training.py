@@ -229,13 +229,13 @@ def text_encoding(
     tokenizer: Tokenizer, task: dict[str, Any], folder: str | Path
 ) -> SummaryTextEncoding:
     """The encoding that the task in a config.json describes."""
-    lengths = [task.get(name) for name in ("text_tokens", "summary_tokens")]
-    if not all(type(length) is int and 0 < length <= LARGEST_SIZE for length in lengths):
-        raise ValueError(
-            f"{folder}: the task in its {CONFIG} has no valid text_tokens and summary_tokens; "
-            "train the run again"
-        )
-    return SummaryTextEncoding(tokenizer, *lengths)
+    lengths = {name: task.get(name) for name in ("text_tokens", "summary_tokens")}
+    for name, length in lengths.items():
+        if type(length) is not int or not 0 < length <= LARGEST_SIZE:
+            raise ValueError(
+                f"{folder}: the task in its {CONFIG} has no valid {name}; train the run again"
+            )
+    return SummaryTextEncoding(tokenizer, *lengths.values())
 
 
 def _format_overview(

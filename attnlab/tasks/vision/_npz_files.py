@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnlab._short_repr import one_line
 from attnlab.tasks.vision._dataset import MAX_BYTES, Dataset, Images, check_dataset, no_test_note
 
 Array = np.ndarray[Any, Any]
@@ -72,10 +73,9 @@ def _read_arrays(path: Path) -> dict[str, Array]:
             f"{path}: the header of an array gives a size that does not fit into memory"
         ) from None
     except ValueError as error:
-        raise ValueError(f"{path}: {' '.join(str(error).split())[:300]}") from None
+        raise ValueError(f"{path}: {one_line(error)}") from None
     except Exception as error:  # numpy and zipfile raise all kinds on broken files
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ValueError(f"{path}: cannot be read ({reason})") from None
+        raise ValueError(f"{path}: cannot be read ({one_line(error)})") from None
     for name, array in read.items():
         if not isinstance(array, np.ndarray):
             raise ValueError(f"{path}: {name} is not an array; its header is damaged")

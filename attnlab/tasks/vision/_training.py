@@ -14,6 +14,7 @@ import torch
 
 from attnlab._help_groups import HelpGroup
 from attnlab._safe_files import write_text
+from attnlab._short_repr import short_repr
 from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
 from attnlab.run_folder import StartMode, check_folder
@@ -399,8 +400,8 @@ def open_matching_data(config: dict[str, Any], source: str | Path) -> Dataset:
     ):
         if name != expected:
             raise ValueError(
-                f"{source}: class {number} is {name!r}, but {expected!r} in the run; give images "
-                "with the same class names"
+                f"{source}: class {number} is {short_repr(name)}, but {short_repr(expected)} in the "
+                "run; give images with the same class names"
             )
     return dataset
 

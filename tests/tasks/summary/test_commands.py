@@ -206,7 +206,7 @@ def test_incomplete_configuration(name: str, tmp_path: Path) -> None:
     config = json.loads(path.read_text())
     del config["task"][name]
     path.write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=f"has no {name}"):
+    with pytest.raises(ValueError, match=f"has no valid {name}"):
         recipe.load_summary(tmp_path / "run")
 
 
