@@ -59,8 +59,9 @@ def cached_corpora() -> Path:
     root()
     tokenizer = Characters.train([TEXT])
     split = split_documents([[TEXT], [TEXT[:100]]] * 8, seed=0)
-    cached_split(("fuzz",), lambda: (split, tokenizer))
-    cached_corpus(("fuzz",), tokenizer, lambda: [[TEXT], [TEXT[:100]]])
+    cached_split(("fuzz",), lambda: (split, tokenizer), on_wait=lambda: None)
+    documents = [[TEXT], [TEXT[:100]]]
+    cached_corpus(("fuzz",), tokenizer, lambda: documents, on_wait=lambda: None)
     return cache_folder("corpora")
 
 

@@ -68,9 +68,7 @@ def mutate_bytes(content: bytes, rng: random.Random) -> bytes:
             case 6:
                 data[at:at] = rng.choice(FRAGMENTS)
             case 7:
-                size = rng.choice(SIZES)
-                order = rng.choice(("little", "big"))
-                data[at : at + 4] = size.to_bytes(4, order)
+                data[at : at + 4] = struct.pack(rng.choice(("<I", ">I")), rng.choice(SIZES))
             case 8:
                 data[at : at + length] = rng.randbytes(length)
     return bytes(data)

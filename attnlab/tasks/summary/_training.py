@@ -229,7 +229,7 @@ def text_encoding(
     tokenizer: Tokenizer, task: dict[str, Any], folder: str | Path
 ) -> SummaryTextEncoding:
     """The encoding that the task in a config.json describes."""
-    lengths = {name: task.get(name) for name in ("text_tokens", "summary_tokens")}
+    lengths: dict[str, Any] = {n: task.get(n) for n in ("text_tokens", "summary_tokens")}
     for name, length in lengths.items():
         if type(length) is not int or not 0 < length <= LARGEST_SIZE:
             raise ValueError(

@@ -8,7 +8,7 @@ import re
 import struct
 import zlib
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 import torch
 from torch import Tensor
@@ -64,7 +64,7 @@ def read_idx(path: Path) -> Tensor:
     return torch.frombuffer(content or bytearray(1), dtype=torch.uint8)[:size].view(shape)
 
 
-def _read_at_most(file: IO[bytes], size: int) -> bytearray:
+def _read_at_most(file: BinaryIO | gzip.GzipFile, size: int) -> bytearray:
     """Piece by piece, because a header may give a size that the file does not have."""
     content = bytearray()
     while len(content) < size:

@@ -400,8 +400,8 @@ def open_matching_data(config: dict[str, Any], source: str | Path) -> Dataset:
     ):
         if name != expected:
             raise ValueError(
-                f"{source}: class {number} is {short_repr(name)}, but {short_repr(expected)} in the "
-                "run; give images with the same class names"
+                f"{source}: class {number} is {short_repr(name)}, but {short_repr(expected)} in "
+                "the run; give images with the same class names"
             )
     return dataset
 
