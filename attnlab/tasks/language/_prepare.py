@@ -19,7 +19,13 @@ from attnlab.tasks.language._corpus import Corpus
 from attnlab.tasks.language._corpus_cache import cached_corpus, cached_split
 from attnlab.tasks.language._reading_progress import reading_progress
 from attnlab.tasks.language._split import Documents, DocumentSplit, split_documents
-from attnlab.tasks.language._text_files import OnBytes, cut_pieces, file_documents, text_chunks
+from attnlab.tasks.language._text_files import (
+    OnBytes,
+    byte_chunks,
+    cut_pieces,
+    file_documents,
+    text_chunks,
+)
 from attnlab.tokenizer import BPE, Bytes, Characters, Tokenizer
 from attnlab.training import is_main_process
 
@@ -67,7 +73,11 @@ class TextsInMemory(TextSource):
 
 
 class TextFiles(TextSource):
-    """Documents in files. All of them are checked first, and must not change until the end."""
+    """Documents in files, which must not change until the end.
+
+    Small files are checked at once. Of large ones only the digest is computed: it takes less time,
+    and those that are in the cache were checked before.
+    """
 
     def __init__(self, paths: Sequence[str | Path], *, quiet: bool = False) -> None:
         if not paths:
@@ -79,7 +89,7 @@ class TextFiles(TextSource):
         is_large = self.size > MAX_IN_MEMORY
         self.quiet = quiet or not is_large
         self._digests: list[str | None] = [None] * len(self.paths)
-        for _ in self._read(text_chunks, "checking the text"):
+        for _ in self._read(byte_chunks if is_large else text_chunks, "reading the text"):
             pass
         if is_large:
             self.digest = hashlib.sha256(repr(self._digests).encode()).hexdigest()

@@ -6,6 +6,7 @@ import codecs
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +27,21 @@ def read_text_file(path: Path) -> str:
     return "".join(text_chunks(path))
 
 
+def byte_chunks(path: Path, on_bytes: OnBytes | None = None) -> Iterator[bytes]:
+    """The content of a regular file."""
+    with _open_text(path) as file:
+        while True:
+            try:
+                content = file.read(max(CHUNK_BYTES, len(codecs.BOM_UTF8)))
+            except OSError as error:
+                raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+            if not content:
+                return
+            if on_bytes is not None:
+                on_bytes(content)
+            yield content
+
+
 def text_chunks(path: Path, on_bytes: OnBytes | None = None) -> Iterator[str]:
     """The text of a UTF-8 file in chunks, with line breaks as \\n.
 
@@ -34,32 +50,23 @@ def text_chunks(path: Path, on_bytes: OnBytes | None = None) -> Iterator[str]:
     newlines = io.IncrementalNewlineDecoder(None, translate=True)
     decoder = codecs.getincrementaldecoder("utf-8")()
     done, first_zero, blank = 0, -1, True
-    with _open_text(path) as file:
-        while True:
-            try:
-                content = file.read(max(CHUNK_BYTES, len(codecs.BOM_UTF8)))
-            except OSError as error:
-                raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-            if on_bytes is not None:
-                on_bytes(content)
-            if first_zero < 0 and (zero := content.find(0)) >= 0:
-                first_zero = done + zero
-            mark = len(codecs.BOM_UTF8) if not done and content.startswith(codecs.BOM_UTF8) else 0
-            waiting = len(decoder.getstate()[0])  # bytes of a character that the last chunk cut
-            try:
-                text = decoder.decode(content[mark:], final=not content)
-            except UnicodeDecodeError as error:
-                byte, value = done + mark - waiting + error.start, error.object[error.start]
-                raise ValueError(
-                    f"{path}: is not UTF-8 text (byte {byte} is 0x{value:02x}); convert it first"
-                ) from None
-            done += len(content)
-            text = newlines.decode(text, final=not content)
-            blank = blank and not text.strip()
-            if text:
-                yield text
-            if not content:
-                break
+    for content in chain(byte_chunks(path, on_bytes), [b""]):
+        if first_zero < 0 and (zero := content.find(0)) >= 0:
+            first_zero = done + zero
+        mark = len(codecs.BOM_UTF8) if not done and content.startswith(codecs.BOM_UTF8) else 0
+        waiting = len(decoder.getstate()[0])  # bytes of a character that the last chunk cut
+        try:
+            text = decoder.decode(content[mark:], final=not content)
+        except UnicodeDecodeError as error:
+            byte, value = done + mark - waiting + error.start, error.object[error.start]
+            raise ValueError(
+                f"{path}: is not UTF-8 text (byte {byte} is 0x{value:02x}); convert it first"
+            ) from None
+        done += len(content)
+        text = newlines.decode(text, final=not content)
+        blank = blank and not text.strip()
+        if text:
+            yield text
     if first_zero >= 0:
         raise ValueError(f"{path}: is binary, not text (byte {first_zero} is zero)")
     if blank:

@@ -237,6 +237,27 @@ def test_a_file_that_changes_while_it_is_read(text: Path, large: Path) -> None:
     assert not list(large.glob("*"))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.txt", b"a" * 5000 + b"\xff", "byte 5000 is 0xff"),
+        ("a.txt", b"a" * 5000 + b"\0", "byte 5000 is zero"),
+        ("a.txt", b" " * 5000, "is empty"),
+        ("a.jsonl", b'{"text": "a"}\n' * 300 + b"{}", 'line 301 has no "text"'),
+    ],
+)
+def test_a_large_file_that_is_no_text(
+    name: str, content: bytes, words: str, large: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    for read in (lambda source: prepare_text(source, "bytes", 300, 0),
+                 lambda source: encode_text(source, Bytes())):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            read(TextFiles([path]))
+    assert list(large.iterdir()) == []
+
+
 # Processes
 
 
