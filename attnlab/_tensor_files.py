@@ -10,12 +10,20 @@ from typing import NamedTuple
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnlab._safe_files import open_regular
 from attnlab._short_repr import one_line
 
 HEADER_BYTES = 2**24  # about 100,000 tensors
+
+
+def unique_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """All parameters (shared ones once) and persistent buffers of a model."""
+    tensors: dict[str, Tensor] = dict(model.named_parameters())
+    shared = {name for name, _ in model.named_parameters(remove_duplicate=False)} - set(tensors)
+    others = {name: x for name, x in model.state_dict().items() if name not in shared}
+    return {**others, **tensors}
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -6,11 +6,11 @@ import dataclasses
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from safetensors.torch import save_model
 from torch import nn
 
 from attnlab._safe_files import read_json, write_atomically, write_json
 from attnlab._short_repr import short_repr
+from attnlab._tensor_files import save_tensors, unique_tensors
 from attnlab.layers import MultiHead
 from attnlab.models._read_settings import make_config
 from attnlab.models._weights_file import build_and_load
@@ -48,7 +48,8 @@ class Model(nn.Module):
         """Write config.json and model.safetensors."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / WEIGHTS, lambda part: save_model(self, str(part)))
+        tensors = {name: x.detach().cpu().contiguous() for name, x in unique_tensors(self).items()}
+        write_atomically(folder / WEIGHTS, lambda part: save_tensors(tensors, part))
         write_json(folder / CONFIG, self.description())
 
     @classmethod

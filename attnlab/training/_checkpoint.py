@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from attnlab._short_repr import short_repr
-from attnlab._tensor_files import load_tensors, save_tensors
+from attnlab._tensor_files import load_tensors, save_tensors, unique_tensors
 from attnlab.run_folder._checkpoints import (
     TrainingProgress,
     optimizer_file,
@@ -30,12 +30,8 @@ ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     """All parameters (shared ones once) and persistent buffers, on the CPU."""
-    tensors = {name: full_tensor(p.detach()) for name, p in model.named_parameters()}
-    shared = {name for name, _ in model.named_parameters(remove_duplicate=False)} - set(tensors)
-    for name, tensor in model.state_dict().items():
-        if name not in tensors and name not in shared:
-            tensors[name] = full_tensor(tensor)
-    return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    tensors = unique_tensors(model).items()
+    return {name: full_tensor(tensor.detach()).cpu().contiguous() for name, tensor in tensors}
 
 
 @torch.no_grad()

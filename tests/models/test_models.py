@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -450,3 +451,14 @@ def test_flops_of_a_reader_and_writer_are_those_that_pytorch_counts(copy: bool) 
         model(source, target, labels=target).sum().backward()
     counted = model.flops(B * S, B * T, S, T)
     assert counted == pytest.approx(counter.get_total_flops(), rel=0.02)
+
+
+def test_a_saved_model_has_the_modes_of_the_umask(tmp_path: Path) -> None:
+    model = Decoder(StackConfig(vocabulary=5, context=8, width=8, layers=1, heads=1))
+    before = os.umask(0o027)
+    try:
+        model.save_pretrained(tmp_path / "model")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()}
+    assert modes == {"config.json": 0o640, "model.safetensors": 0o640}
