@@ -78,11 +78,15 @@ def last_row(path: Path) -> dict[str, Any]:
         with open_regular(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - END_BYTES))
-            lines = file.read(END_BYTES).split(b"\n")[:-1]
+            content = file.read(END_BYTES)
     except OSError:
         return {}
     last: dict[str, Any] = {}
-    for line in reversed(lines):
+    end = content.rfind(b"\n")  # after it, a line is incomplete
+    while end >= 0:
+        start = content.rfind(b"\n", 0, end)
+        line = content[start + 1 : end]
+        end = start
         if last and VALIDATION not in line:
             continue
         row = clean_row(parse_row(line) or {})

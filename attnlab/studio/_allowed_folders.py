@@ -43,8 +43,9 @@ class AllowedFolders:
         """The folder of a run id."""
         folder, valid = self.runs, is_valid_run_id(run)
         for part in split_run_id(run) if valid else ():
+            in_run = part == CHECKPOINTS and _is_regular_file(folder / CONFIG)
             folder = folder / part
-            if not _is_plain_folder(folder):
+            if in_run or not _is_plain_folder(folder):
                 valid = False
                 break
         if not valid or not _is_regular_file(folder / CONFIG):

@@ -19,11 +19,15 @@ T = TypeVar("T")
 KEEP_ALIVE = b": still here\n\n"
 
 
-def format_event(name: str, data: Any, event_id: str | None = None) -> bytes:
+def format_event(name: str, data: Any) -> bytes:
     """The text of an event. ASCII JSON has no line breaks, so no user text can end an event."""
     text = EVENTS[name].from_content(data).model_dump_json(ensure_ascii=True)
-    id_line = "" if event_id is None else f"id: {event_id}\n"
-    return f"{id_line}event: {name}\ndata: {text}\n\n".encode("ascii")
+    return f"event: {name}\ndata: {text}\n\n".encode("ascii")
+
+
+def id_line(event_id: str) -> bytes:
+    """The line before an event that gives it an id."""
+    return f"id: {event_id}\n".encode("ascii")
 
 
 class EventStreams:

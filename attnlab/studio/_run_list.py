@@ -53,22 +53,36 @@ class RunList:
         """Entries of all runs, by name."""
         with self.lock:
             folders = {run_id_of(f, self.folders.runs): f for f in find_runs(self.folders.runs)}
-            cache = {}
-            for name, folder in folders.items():
-                stamps, old = _file_stamps(folder), self.cache.get(name)
-                unchanged = old is not None and old.stamps == stamps
-                fresh = old if old and unchanged else None
-                cache[name] = fresh or _CachedEntry(stamps, read_entry(name, folder))
-            self.cache = cache
-            return [cached.entry for cached in cache.values()]
+            files = stamped_files()
+            self.cache = {name: self._read(name, folder, files) for name, folder in folders.items()}
+            return [cached.entry for cached in self.cache.values()]
+
+    def entry(self, run: str) -> Entry:
+        """The entry of one run."""
+        folder = self.folders.run_folder(run)
+        with self.lock:
+            self.cache[run] = self._read(run, folder, stamped_files())
+            return self.cache[run].entry
+
+    def _read(self, name: str, folder: Path, files: Sequence[str]) -> _CachedEntry:
+        stamps, old = _file_stamps(folder, files), self.cache.get(name)
+        if old is not None and old.stamps == stamps:
+            return old
+        return _CachedEntry(stamps, read_entry(name, folder))
 
 
-def _file_stamps(folder: Path) -> tuple[Any, ...]:
+def stamped_files() -> list[str]:
+    """The files that an entry depends on."""
+    return [CONFIG, METRICS, WEIGHTS, CHECKPOINTS, *capability_files()]
+
+
+def _file_stamps(folder: Path, files: Sequence[str]) -> tuple[Any, ...]:
     """Changes when anything that an entry shows changes."""
     stamps: list[Any] = [is_locked(folder)]
-    for name in (CONFIG, METRICS, WEIGHTS, CHECKPOINTS, *capability_files()):
+    path = str(folder)  # the list is read all the time, and Path takes longer than the system call
+    for name in files:
         try:
-            status = (folder / name).lstat()
+            status = os.lstat(f"{path}/{name}")
             stamps.append((status.st_ino, status.st_size, status.st_mtime_ns))
         except OSError:
             stamps.append(None)

@@ -1,7 +1,7 @@
 """Sends changes of runs to all clients: one task reads the runs folder for all of them.
 
 Each client has its own position in each metrics file and is only woken up. So a slow client falls
-behind but misses nothing.
+behind but misses nothing. Clients at the same position share what is read and formatted there.
 """
 
 from __future__ import annotations
@@ -10,19 +10,31 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 from attnlab.run_folder._file_names import METRICS
 from attnlab.run_folder._metrics_tail import MetricsChunk, MetricsTail
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._allowed_folders import AllowedFolders
-from attnlab.studio._event_stream import KEEP_ALIVE, format_event
+from attnlab.studio._event_stream import KEEP_ALIVE, format_event, id_line
 from attnlab.studio._http_errors import RequestError
 from attnlab.studio._run_list import Entry, RunList
 
 POLL_SECONDS = 0.4
 KEEP_ALIVE_SECONDS = 15.0
 MAX_TAILS = 512  # metrics files whose line positions are kept
+MAX_SHARED = 64  # events that are kept for clients at the same position
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The event with the next rows after a mark, and the mark after them."""
+
+    mark: str
+    event: bytes = b""
+    """Without an id, because that depends on all runs that a client follows."""
+    more: bool = False
 
 
 class RunWatcher:
@@ -39,19 +51,25 @@ class RunWatcher:
         self.poller: asyncio.Task[None] | None = None
         self.closing = asyncio.Event()
         self.reading = asyncio.Lock()
+        self.next_read: asyncio.Task[list[Entry]] | None = None
+        self.shared: OrderedDict[tuple[str, str], asyncio.Task[NewRows]] = OrderedDict()
+        """New rows by run and mark, until something changes."""
 
     async def read_entries(self) -> list[Entry]:
+        """The runs as they are now. All that call while one read is going on share the next one."""
+        if self.next_read is None:
+            self.next_read = asyncio.create_task(self._read_entries())
+        return await asyncio.shield(self.next_read)
+
+    async def _read_entries(self) -> list[Entry]:
         async with self.reading:  # two reads at once could be recorded in the wrong order
+            self.next_read = None
             entries = await asyncio.to_thread(self.list.entries)
             self._record_changes(entries)
         return entries
 
     async def read_entry(self, run: str) -> Entry:
-        self.folders.run_folder(run)
-        for entry in await self.read_entries():
-            if entry["id"] == run:
-                return entry
-        raise RequestError(404, f"There is no run {run[:80]}.")
+        return await asyncio.to_thread(self.list.entry, run)
 
     async def read_metrics(self, run: str, mark: str) -> MetricsChunk:
         folder = self.folders.run_folder(run)
@@ -86,6 +104,7 @@ class RunWatcher:
             self.wake_listeners()
 
     def wake_listeners(self) -> None:
+        self.shared.clear()
         wakeup, self.wakeup = self.wakeup, asyncio.Event()
         wakeup.set()
 
@@ -112,7 +131,7 @@ class RunWatcher:
                 wakeup = self.wakeup  # before reading, so that a change meanwhile wakes us again
                 if self.change_count != last_count:
                     changes, last_count = self._changes(last_count), self.change_count
-                    yield format_event("runs", changes, _event_id(marks))
+                    yield id_line(_event_id(marks)) + format_event("runs", changes)
                 async for chunk in self._new_rows(marks):
                     yield chunk
                 try:
@@ -126,14 +145,30 @@ class RunWatcher:
         for run in marks:
             more = True
             while more and not self.closing.is_set():
-                try:
-                    part = await self.read_metrics(run, marks[run])
-                except RequestError:  # the run does not exist at the moment
-                    break
-                if part.next > part.after or part.again:
-                    marks[run] = part.mark
-                    yield format_event("metrics", {"run": run, **part.json()}, _event_id(marks))
-                more = part.next < part.total
+                rows = await self._shared_rows(run, marks[run])
+                if rows.event:
+                    marks[run] = rows.mark
+                    yield id_line(_event_id(marks)) + rows.event
+                more = rows.more
+
+    async def _shared_rows(self, run: str, mark: str) -> NewRows:
+        task = self.shared.get((run, mark))
+        if task is None:
+            task = asyncio.create_task(self._read_rows(run, mark))
+            self.shared[run, mark] = task
+            while len(self.shared) > MAX_SHARED:
+                self.shared.popitem(last=False)
+        return await asyncio.shield(task)
+
+    async def _read_rows(self, run: str, mark: str) -> NewRows:
+        try:
+            part = await self.read_metrics(run, mark)
+        except RequestError:  # the run does not exist at the moment
+            return NewRows(mark)
+        if part.next == part.after and not part.again:
+            return NewRows(mark)
+        event = format_event("metrics", {"run": run, **part.json()})
+        return NewRows(part.mark, event, part.next < part.total)
 
     def close(self) -> None:
         self.closing.set()

@@ -39,10 +39,14 @@ LINES = st.one_of(
     limit=st.sampled_from([500, 10**6]),
 )
 def test_metrics_are_those_of_all_lines(
-    lines: list[str], end: str, block: int, line: int, limit: int, tmp_path_factory: object
+    lines: list[str],
+    end: str,
+    block: int,
+    line: int,
+    limit: int,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """Blocks and the longest line have any size, so that lines cross them in every way."""
-    assert isinstance(tmp_path_factory, pytest.TempPathFactory)
     path = tmp_path_factory.getbasetemp() / "metrics.jsonl"
     path.write_text("\n".join(lines) + end)
     task = TaskSection(headline="loss", better="lower")
