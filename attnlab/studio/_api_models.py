@@ -12,10 +12,11 @@ from attnlab.studio._app_state import Studio, StudioDependency
 from attnlab.studio._event_stream import EventStream, format_event
 from attnlab.studio._http_errors import RequestError
 from attnlab.studio._requests import (
+    UNTRAINED,
     AskRequest,
+    ComparedText,
     LookImageQuery,
     LookRequest,
-    ModelTarget,
     PathId,
     RunQuery,
     WriteRequest,
@@ -103,11 +104,10 @@ async def see(
 @router.post("/look", responses=error_responses(*MODEL_ERRORS))
 async def look(studio: StudioDependency, body: LookRequest) -> LookResponse:
     """Capture what a model attends to in a text."""
-    if (body.compare is not None) + body.untrained + (body.compare_text is not None) > 1:
-        raise RequestError(
-            400, "compare, compare_text and untrained exclude each other; give only one of them"
-        )
     options = body.model_dump(exclude={"target", "compare"})
+    if isinstance(body.compare, ComparedText):
+        options["compare_text"] = body.compare.text
+        return await capture_attention(studio, body.target, None, options)
     return await capture_attention(studio, body.target, body.compare, options)
 
 
@@ -116,40 +116,29 @@ async def look_at_image(
     studio: StudioDependency, query: Annotated[LookImageQuery, Query()], image: ImageBody
 ) -> LookResponse:
     """Capture what a model attends to in an image."""
-    target = choose_target(query.run, query.model)
-    compare = choose_target(query.compare_run, query.compare_model)
-    if target is None:
-        raise RequestError(400, "the address: needs a run or a model; give one of them")
-    if compare is not None and query.untrained:
-        raise RequestError(
-            400,
-            "compare_run, compare_model and untrained exclude each other; give only one of them",
-        )
-    options = query.model_dump(include={"untrained", "neurons"})
-    return await capture_attention(studio, target, compare, options, image)
-
-
-def choose_target(run: str | None, model: str | None) -> str | ModelTarget | None:
-    if run is not None and model is not None:
-        raise RequestError(400, "a run and a model exclude each other; give only one of them")
-    return run if model is None else ModelTarget(model=model)
+    return await capture_attention(
+        studio, query.target, query.compare, {"neurons": query.neurons}, image
+    )
 
 
 async def capture_attention(
     studio: Studio,
-    target: str | ModelTarget,
-    compare: str | ModelTarget | None,
+    target: str,
+    compare: str | None,
     options: dict[str, Any],
     image: bytes = b"",
 ) -> LookResponse:
-    def folder_of(target: str | ModelTarget) -> str:
-        if isinstance(target, ModelTarget):
-            return str(studio.folders.model_folder(target.model))
-        return studio.loadable_run_folder(target)
+    """`target` and `compare` are keys of models; `compare` may be UNTRAINED."""
 
-    folder = folder_of(target)
-    compare_folder = None if compare is None else folder_of(compare)
-    arguments = {**options, "folder": folder, "compare": compare_folder}
+    def folder_of(key: str) -> str:
+        kind, _, name = key.partition(":")
+        if kind == "model":
+            return str(studio.folders.model_folder(name))
+        return studio.loadable_run_folder(name)
+
+    folder, untrained = folder_of(target), compare == UNTRAINED
+    compare_folder = None if compare is None or untrained else folder_of(compare)
+    arguments = {**options, "folder": folder, "compare": compare_folder, "untrained": untrained}
     result, capture = await studio.pool.call("look", arguments, image, key=f"look {folder}")
     return LookResponse.from_content({**result, "capture": studio.captures.add(capture)})
 

@@ -89,14 +89,16 @@ async def claims(studio: StudioDependency) -> ClaimsResponse:
     )
 
 
-@router.post("/claims", status_code=202, responses=error_responses(*BODY_ERRORS, 429, 500, 503))
+@router.post(
+    "/claims", status_code=202, responses=error_responses(*BODY_ERRORS, 404, 429, 500, 503)
+)
 async def run_claims(studio: StudioDependency, body: ClaimsRequest) -> JobStartedResponse:
     """Start a job that runs some claims."""
     names = {claim["id"] for claim in (await studio.read_claim_registry())["registry"]}
     for name in body.ids:
         if name not in names:
             raise RequestError(
-                400, f"ids: there is no claim {name[:40]!r}; GET /api/claims lists them"
+                404, f"There is no claim {printable_name(name)}; GET /api/claims lists them."
             )
     arguments = {
         "ids": list(dict.fromkeys(body.ids)),
@@ -150,9 +152,9 @@ async def job(studio: StudioDependency, job_id: PathId) -> JobResponse:
     return JobResponse.from_content(studio.jobs.get(job_id).to_json())
 
 
-@router.delete("/jobs/{id}", responses=error_responses(404))
+@router.post("/jobs/{id}/cancel", responses=error_responses(404))
 async def cancel(studio: StudioDependency, job_id: PathId) -> JobResponse:
-    """Cancel a job."""
+    """Cancel a job. One that has ended keeps its state."""
     return JobResponse.from_content(studio.jobs.cancel(job_id).to_json())
 
 

@@ -97,20 +97,23 @@ async def events(
     The header Last-Event-ID overrides the positions in the address. A named run need not exist yet:
     its rows follow once it does.
     """
-    marks: dict[str, str] = {}
-    for value in query.run:
-        run, colon, mark = value.rpartition(":")
-        if not colon or not run or not MARK.fullmatch(mark):
-            raise RequestError(
-                400, f"run: {value[:40]!r} has no line number; give RUN:N, or RUN:0 for all lines"
-            )
-        if not is_valid_run_id(run):
-            name = printable_name(run)
-            raise RequestError(400, f"run: {name} is not the id of a run; GET /api/runs lists them")
-        marks[run] = mark
+    marks = dict(map(parse_followed_run, query.run))
     newer = marks_in_event_id(last_event_id)
     marks |= {run: mark for run, mark in newer.items() if run in marks}
     return studio.streams.respond(studio.run_watcher.follow(marks))
+
+
+def parse_followed_run(value: str) -> tuple[str, str]:
+    """The run and the mark of RUN:N."""
+    run, colon, mark = value.rpartition(":")
+    if not colon or not run or not MARK.fullmatch(mark):
+        raise RequestError(
+            400, f"run: {value[:40]!r} has no line number; give RUN:N, or RUN:0 for all lines"
+        )
+    if not is_valid_run_id(run):
+        name = printable_name(run)
+        raise RequestError(400, f"run: {name} is not the id of a run; GET /api/runs lists them")
+    return run, mark
 
 
 def marks_in_event_id(event_id: str) -> dict[str, str]:

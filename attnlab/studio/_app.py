@@ -20,9 +20,10 @@ import attnlab
 from attnlab.studio import _api_models as api_models
 from attnlab.studio import _api_results as api_results
 from attnlab.studio import _api_runs as api_runs
+from attnlab.studio import _request_limits as limits
 from attnlab.studio._allowed_folders import AllowedFolders
 from attnlab.studio._app_state import Studio
-from attnlab.studio._request_guard import AccessKeys, RequestGuard
+from attnlab.studio._request_guard import READING_METHODS, AccessKeys, RequestGuard
 from attnlab.studio._responses import EVENTS, ErrorResponse
 from attnlab.studio._routing import SCHEMA_REFERENCE, error_responses, handle_unknown_address
 
@@ -39,7 +40,7 @@ class StudioApp:
     def __init__(self, folders: AllowedFolders, keys: AccessKeys) -> None:
         self.folders = folders
         self.studio: Studio | None = None
-        self.api = create_api(lifespan=self.lifespan)
+        self.api = create_api(keys.port, lifespan=self.lifespan)
         self.guarded_api = RequestGuard(self.api, keys)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -58,8 +59,8 @@ class StudioApp:
             self.studio.begin_shutdown()
 
 
-def create_api(**options: Any) -> FastAPI:
-    """Everything but the guard.
+def create_api(port: int = limits.PORT, **options: Any) -> FastAPI:
+    """Everything but the guard, whose requirements the OpenAPI description contains.
 
     FastAPI's documentation pages load scripts from other sites, so they are disabled.
     """
@@ -76,11 +77,11 @@ def create_api(**options: Any) -> FastAPI:
         app.include_router(endpoints.router)
     app.add_route("/", serve_index, methods=["GET"])
     app.add_route("/static/{path:path}", serve_static, methods=["GET"])
-    app.openapi = cache(lambda: openapi_description(app))  # type: ignore[method-assign]
+    app.openapi = cache(lambda: openapi_description(app, port))  # type: ignore[method-assign]
     return app
 
 
-def openapi_description(app: FastAPI) -> dict[str, Any]:
+def openapi_description(app: FastAPI, port: int) -> dict[str, Any]:
     """The OpenAPI description, with the events of streams and without FastAPI's own errors."""
     description = get_openapi(
         title="attnlab studio",
@@ -88,19 +89,33 @@ def openapi_description(app: FastAPI) -> dict[str, Any]:
         description="Runs, models and results on this machine, for the pages of the studio.",
         routes=app.routes,
     )
+    keys = AccessKeys("", "", port)
     for path in description["paths"].values():
-        for operation in path.values():
+        for method, operation in path.items():
             if operation["responses"].get("422", {}).get("description") == "Validation Error":
                 del operation["responses"]["422"]
+            if method.upper() not in READING_METHODS:
+                operation.setdefault("parameters", []).append(origin_parameter(keys.origin))
     models: set[type[BaseModel]] = {ErrorResponse, *EVENTS.values()}
     _, extra = models_json_schema(
         [(model, "serialization") for model in models], ref_template=SCHEMA_REFERENCE
     )
     schemas = {**description["components"]["schemas"], **extra["$defs"]}
     schemas = {k: schemas[k] for k in sorted(schemas) if not k.endswith("ValidationError")}
-    cookie = {"type": "apiKey", "in": "cookie", "name": "attnlab-studio-PORT"}
+    cookie = {"type": "apiKey", "in": "cookie", "name": keys.cookie_name}
     description["components"] = {"schemas": schemas, "securitySchemes": {"cookie": cookie}}
-    return {**description, "security": [{"cookie": []}]}
+    return {**description, "servers": [{"url": keys.origin}], "security": [{"cookie": []}]}
+
+
+def origin_parameter(origin: str) -> dict[str, Any]:
+    """The header that `RequestGuard` requires of a request that changes something."""
+    return {
+        "name": "Origin",
+        "in": "header",
+        "required": True,
+        "schema": {"type": "string", "const": origin},
+        "description": "The address of the studio, as in the header Host. Browsers send it.",
+    }
 
 
 async def serve_index(request: Request) -> Response:

@@ -66,6 +66,11 @@ class AccessKeys:
         return f"attnlab-studio-{self.port}"
 
     @property
+    def origin(self) -> str:
+        """The address in the terminal, without the token."""
+        return f"http://{HOSTS[0]}:{self.port}"
+
+    @property
     def hosts(self) -> list[str]:
         with_port = [f"{host}:{self.port}" for host in HOSTS]
         return [*with_port, *HOSTS] if self.port == 80 else with_port

@@ -11,6 +11,7 @@ from fastapi import Path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from attnlab.run_folder._metrics_tail import MARK
+from attnlab.run_folder._run_list import DEPTH
 from attnlab.studio import _request_limits as limits
 
 
@@ -31,11 +32,15 @@ def _parse_flag(value: Any) -> Any:
     return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
 
 
-def _target_kind(value: Any) -> str:
-    return MODEL if isinstance(value, dict | ModelTarget) else RUN
+def _comparison_kind(value: Any) -> str:
+    return TEXT if isinstance(value, dict | ComparedText) else KEY
 
 
-RUN, MODEL = "a run", "a model"
+KEY, TEXT = "a key", "a text"
+MODEL_KEY = r"(run|model):[\s\S]+"
+UNTRAINED = "untrained"
+RUN_PART = r"[^./\x00][^/\x00]*"
+RUN_ID = rf"\.|{RUN_PART}(/{RUN_PART}){{0,{DEPTH - 1}}}"
 AsInteger = BeforeValidator(_to_integer)
 QueryFlag = Annotated[bool, BeforeValidator(_parse_flag)]
 
@@ -47,12 +52,12 @@ RunId = Annotated[
         description="the id of a run: its folder below --runs",
     ),
 ]
-ModelId = Annotated[
+ModelKey = Annotated[
     str,
     Field(
-        min_length=1,
-        max_length=limits.NAME_CHARACTERS,
-        description="the id of a model that was named at start",
+        max_length=limits.NAME_CHARACTERS + len("model:"),
+        pattern=rf"^{MODEL_KEY}$",
+        description="run:ID, or model:ID for a model that was named at start",
     ),
 ]
 FollowedRun = Annotated[
@@ -61,6 +66,8 @@ FollowedRun = Annotated[
         min_length=1,
         max_length=limits.NAME_CHARACTERS + 25,
         description="RUN:N, a run and how many of its lines are known",
+        # `_api_runs.parse_followed_run` checks it, with messages that say what is wrong
+        json_schema_extra={"pattern": rf"^({RUN_ID}):{MARK.pattern}$"},
     ),
 ]
 SourceText = Annotated[str, Field(min_length=1, max_length=limits.TEXT_CHARACTERS)]
@@ -111,28 +118,37 @@ class WriteRequest(RequestModel):
     """Generate no sequence of this many tokens twice; 0 disables it."""
 
 
-class ModelTarget(RequestModel):
-    model: ModelId
-
-
-LookTarget = Annotated[
-    Annotated[RunId, Tag(RUN)] | Annotated[ModelTarget, Tag(MODEL)],
-    Discriminator(_target_kind),
+ComparedModel = Annotated[
+    str,
+    Field(
+        max_length=limits.NAME_CHARACTERS + len("model:"),
+        pattern=rf"^({UNTRAINED}|{MODEL_KEY})$",
+        description="run:ID, model:ID, or untrained for the same model before its training",
+    ),
 ]
 
 
+class ComparedText(RequestModel):
+    """Compare with this text, read by the same model."""
+
+    text: SourceText
+
+
 class LookRequest(RequestModel):
-    target: LookTarget
+    target: ModelKey
     text: SourceText
     second: SourceText | None = None
     """A second text: the target of an encoder-decoder, or the second segment of an encoder."""
     generate: Annotated[int, Field(ge=0, le=limits.NEW_TOKENS), AsInteger] = 0
     """Tokens to generate first."""
-    compare: LookTarget | None = None
-    compare_text: SourceText | None = None
-    """Compare with this text, read by the same model."""
-    untrained: bool = False
-    """Compare with the same model, untrained."""
+    compare: (
+        Annotated[
+            Annotated[ComparedModel, Tag(KEY)] | Annotated[ComparedText, Tag(TEXT)],
+            Discriminator(_comparison_kind),
+        ]
+        | None
+    ) = None
+    """Compare with another model or another text."""
     neurons: bool = True
     """Capture queries, keys and values too."""
 
@@ -140,12 +156,8 @@ class LookRequest(RequestModel):
 class LookImageQuery(RequestModel):
     """The body is the image, so all options are in the address."""
 
-    run: RunId | None = None
-    model: ModelId | None = None
-    compare_run: RunId | None = None
-    compare_model: ModelId | None = None
-    untrained: QueryFlag = False
-    """Compare with the same model, untrained."""
+    target: ModelKey
+    compare: ComparedModel | None = None
     neurons: QueryFlag = True
     """Capture queries, keys and values too."""
 

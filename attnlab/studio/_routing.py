@@ -32,7 +32,12 @@ IMAGE_BODY = {
         "required": True,
         "content": {
             IMAGE: {
-                "schema": {"description": f"An image file, at most {limits.IMAGE_BYTES:,} bytes."}
+                "schema": {
+                    "type": "string",
+                    "format": "binary",
+                    "minLength": 1,
+                    "description": f"An image file, at most {limits.IMAGE_BYTES:,} bytes.",
+                }
             }
         },
     }

@@ -22,6 +22,7 @@ from attnlab.studio._http_errors import RequestError
 from attnlab.studio._run_list import Entry, RunList
 
 POLL_SECONDS = 0.4
+POLL_SECONDS_PER_LISTENER = 0.002  # if that is more: to send a change to all takes time
 KEEP_ALIVE_SECONDS = 15.0
 MAX_TAILS = 512  # metrics files whose line positions are kept
 MAX_SHARED = 64  # events that are kept for clients at the same position
@@ -53,7 +54,9 @@ class RunWatcher:
         self.reading = asyncio.Lock()
         self.next_read: asyncio.Task[list[Entry]] | None = None
         self.shared: OrderedDict[tuple[str, str], asyncio.Task[NewRows]] = OrderedDict()
-        """New rows by run and mark, until something changes."""
+        """New rows by run and mark, until listeners are woken."""
+        self.shared_changes: dict[int, bytes] = {}
+        """Events of the list by the change count that a client knows, until something changes."""
 
     async def read_entries(self) -> list[Entry]:
         """The runs as they are now. All that call while one read is going on share the next one."""
@@ -84,7 +87,7 @@ class RunWatcher:
         return tail
 
     def _record_changes(self, entries: list[Entry]) -> None:
-        """Counts what changed since the last read, and wakes the listeners."""
+        """Counts what changed since the last read."""
         before = self.change_count
         names = {entry["id"] for entry in entries}
         for entry in entries:
@@ -101,41 +104,57 @@ class RunWatcher:
         while len(self.deleted) > MAX_TAILS:
             del self.deleted[next(iter(self.deleted))]
         if self.change_count != before:
-            self.wake_listeners()
+            self.shared_changes.clear()
 
     def wake_listeners(self) -> None:
         self.shared.clear()
         wakeup, self.wakeup = self.wakeup, asyncio.Event()
         wakeup.set()
 
-    async def _poll(self) -> None:
-        """Reads while anyone listens. An entry changes with every row of metrics."""
-        while self.listeners:
-            await self.read_entries()
-            await asyncio.sleep(POLL_SECONDS)
+    async def _poll(self, known_count: int) -> None:
+        """Reads while anyone listens. An entry changes with every row of metrics.
 
-    def _changes(self, since: int) -> dict[str, Any]:
-        changed = [entry for count, entry in self.entries.values() if count > since]
-        deleted = [name for name, count in self.deleted.items() if count > since]
-        return {"runs": changed, "gone": deleted}
+        Only this wakes the listeners: requests see changes too, but may be many.
+        """
+        while self.listeners:
+            await asyncio.sleep(max(POLL_SECONDS, POLL_SECONDS_PER_LISTENER * self.listeners))
+            await self.read_entries()
+            if self.change_count != known_count:
+                known_count = self.change_count
+                self.wake_listeners()
+
+    def _changes(self, since: int) -> bytes:
+        """The event with all changes after this change count."""
+        if since not in self.shared_changes:
+            changed = [entry for count, entry in self.entries.values() if count > since]
+            deleted = [name for name, count in self.deleted.items() if count > since]
+            event = format_event("runs", {"runs": changed, "gone": deleted})
+            self.shared_changes[since] = event
+        return self.shared_changes[since]
 
     async def follow(self, marks: dict[str, str]) -> AsyncIterator[bytes]:
         """Events of the list, and of the runs in `marks` after their marks, until the shutdown."""
         self.listeners += 1
-        if self.poller is None or self.poller.done():
-            self.poller = asyncio.create_task(self._poll())
         try:
             await self.read_entries()
+            if self.poller is None or self.poller.done():
+                self.shared.clear()
+                self.poller = asyncio.create_task(self._poll(self.change_count))
             last_count = -1
             while not self.closing.is_set():
                 wakeup = self.wakeup  # before reading, so that a change meanwhile wakes us again
+                changes = b""
                 if self.change_count != last_count:
-                    changes, last_count = self._changes(last_count), self.change_count
-                    yield id_line(_event_id(marks)) + format_event("runs", changes)
-                async for chunk in self._new_rows(marks):
-                    yield chunk
+                    changes = id_line(_event_id(marks)) + self._changes(last_count)
+                    last_count = self.change_count
+                async for rows in self._new_rows(marks):
+                    yield changes + rows  # at once: each piece costs a system call
+                    changes = b""
+                if changes:
+                    yield changes
                 try:
-                    await asyncio.wait_for(wakeup.wait(), KEEP_ALIVE_SECONDS)
+                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                        await wakeup.wait()
                 except TimeoutError:
                     yield KEEP_ALIVE
         finally:

@@ -40,7 +40,7 @@ def serve(
     keys = AccessKeys(
         secrets.token_urlsafe(32), secrets.token_urlsafe(32), listener.getsockname()[1]
     )
-    address = f"http://{HOST}:{keys.port}/?token={keys.token}"
+    address = f"{keys.origin}/?token={keys.token}"
     print(
         f"attnlab studio: {address}\nIt shows the runs in {folders.runs}. Press Ctrl-C to stop.",
         flush=True,

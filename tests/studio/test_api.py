@@ -1,44 +1,32 @@
-"""The API against its own OpenAPI description: every response is declared there."""
+"""The OpenAPI description of the API, and its messages about wrong requests."""
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
-from importlib import import_module
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
-from attnlab._image_files import encode_png
 from attnlab.studio import _request_limits as limits
-from attnlab.studio import _run_watcher as run_watcher
+from attnlab.studio._api_runs import parse_followed_run
 from attnlab.studio._app import create_api
-from attnlab.studio._event_stream import KEEP_ALIVE
-from attnlab.studio._http_errors import STATUS_DESCRIPTIONS
-from attnlab.studio._jobs import Job, JobQueue
-from attnlab.studio._requests import LookRequest, RequestModel, WriteRequest
+from attnlab.studio._http_errors import STATUS_DESCRIPTIONS, RequestError
+from attnlab.studio._requests import EventsQuery, LookRequest, RequestModel, WriteRequest
 from attnlab.studio._responses import EVENTS
-from attnlab.studio._run_watcher import RunWatcher
 from attnlab.studio._validation_errors import describe_validation_error
-from tests.support import summary_runs as summaries
-from tests.support import vision_runs
-from tests.support.image_files import pixels
 from tests.support.studio_secret_files import error_message
 from tests.support.studio_servers import (
     StudioThread,
-    make_run,
-    metric_rows,
     send_request,
     start_studio_thread,
     studio_client,
@@ -49,53 +37,12 @@ DESCRIPTION = json.loads(json.dumps(create_api().openapi()))
 OPERATIONS = [
     (method.upper(), path) for path, methods in DESCRIPTION["paths"].items() for method in methods
 ]
-SETTINGS = settings(max_examples=60, suppress_health_check=list(HealthCheck))
-CAPABLE_RUNS = {"/api/write": "summary", "/api/see": "vit", "/api/look/image": "vit"}
-"""The run to use for an endpoint, where it is not the one that answers questions."""
-
-
-async def follow_until_keep_alive(self: RunWatcher, marks: dict[str, str]) -> AsyncIterator[bytes]:
-    """Ends the stream at the first keep-alive: the folder does not change."""
-    async with aclosing(ORIGINAL_FOLLOW(self, marks)) as events:  # type: ignore[type-var]
-        async for chunk in events:
-            if chunk == KEEP_ALIVE:
-                return
-            yield chunk
-
-
-async def finish_at_once(_: JobQueue, job: Job) -> None:
-    """Replaces the work of a job, which takes minutes and has its own tests."""
-    job.update(state="done", result=job.make_result({"name": "none.json"}))
-
-
-ORIGINAL_FOLLOW = RunWatcher.follow
 
 
 @pytest.fixture(scope="module")
-def server(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudioThread]:
-    folder = tmp_path_factory.mktemp("studio") / "runs"
-    make_run(folder / "plain", metric_rows(1, 2, 3))
-    for name in ("learned", "language"):
-        shutil.copytree(made / name, folder / name)
-    shutil.copytree(summaries.trained(), folder / "summary")
-    vision_runs.trained(folder, "vit")
-    (folder / "learned" / "audit.json").write_text('{"accuracy": 1}')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(run_watcher, "KEEP_ALIVE_SECONDS", 0.05)
-        patch.setattr(RunWatcher, "follow", follow_until_keep_alive)
-        patch.setattr(JobQueue, "_work", finish_at_once)
-        with start_studio_thread(folder) as started:
-            yield started
-
-
-@pytest.fixture
-def job(server: StudioThread) -> str:
-    """The id of an existing job."""
-    headers = {**server.headers, "content-type": "application/json"}
-    body = json.dumps({"part": "error"})
-    with send_request(server.keys.port, "POST", "/api/bench", headers, body) as response:
-        return str(json.loads(response.read())["job"])
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudioThread]:
+    with start_studio_thread(tmp_path_factory.mktemp("studio")) as started:
+        yield started
 
 
 def get_operation(method: str, path: str) -> dict[str, Any]:
@@ -109,94 +56,19 @@ def declared_events(operation: dict[str, Any]) -> list[dict[str, Any]]:
     return list(schema.get("oneOf", []))
 
 
-def description_with_examples(job: str) -> dict[str, Any]:
-    """The description with existing names and one missing name instead of free texts."""
-    description: dict[str, Any] = copy.deepcopy(DESCRIPTION)
-    del description["security"]  # test_request_guard.py tests requests without the cookie
-    del description["components"]["securitySchemes"]
-    for address, path in description["paths"].items():
-        runs = {"enum": [CAPABLE_RUNS.get(address, "learned"), "language", "nobody"]}
-        followed = {"enum": ["plain:0", "learned:2", "nobody:0", "plain"]}
-        claims = {"enum": ["copy", "beta-hard", "nobody"]}
-        for operation in path.values():
-            for parameter in operation.get("parameters", []):
-                schema, name = parameter["schema"], parameter["name"]
-                if name == "run" and schema.get("type") == "array":
-                    schema["items"] = followed if address == "/api/events" else runs
-                elif name.endswith("run"):
-                    parameter["schema"] = runs
-                elif name == "id" and address.startswith("/api/jobs"):
-                    parameter["schema"] = {"enum": [job, "nobody"]}
-            content = operation.get("requestBody", {}).get("content", {})
-            schema = content.get("application/json", {}).get("schema", {})
-            schema = description["components"]["schemas"].get(
-                schema.get("$ref", "").split("/")[-1], {}
-            )
-            properties = schema.get("properties", {})
-            properties |= {name: runs for name in ("run", "target") if name in properties}
-            if "pairs" in properties:
-                properties["pairs"] = {"enum": ["Who?\tMe", "Who?", None]}
-            if "ids" in properties:
-                properties["ids"]["items"] = claims
-    return description
-
-
-@pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
-@pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_every_response_is_declared(
-    method: str, path: str, wrong: bool, server: StudioThread, job: str
-) -> None:
-    """For valid and for invalid requests, the response is one that the description declares."""
-    schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
-    checks, openapi_checks, generation = (
-        import_module(f"schemathesis.{name}")
-        for name in ("checks", "specs.openapi.checks", "generation")
-    )
-    declared = get_operation(method, path)
-    if wrong and not {"parameters", "requestBody"} & declared.keys():
-        pytest.skip("it takes no input, so no input can be wrong")
-    selected_checks: list[Any] = [
-        checks.not_a_server_error,
-        openapi_checks.status_code_conformance,
-        openapi_checks.content_type_conformance,
-        openapi_checks.response_schema_conformance,
-        *([openapi_checks.negative_data_rejection] if wrong else []),
-    ]
-    image = st.just(encode_png(pixels(2, 1, 6)[1])) | st.binary(min_size=1, max_size=50)
-    schemathesis.openapi.media_type("application/octet-stream", image)
-    schema = schemathesis.openapi.from_dict(description_with_examples(job))
-    operation = schema[path][method]
-    mode = generation.GenerationMode("negative" if wrong else "positive")
-
-    statuses = set()
-
-    @given(case=operation.as_strategy(generation_mode=mode))
-    @SETTINGS
-    def send_case(case: Any) -> None:
-        response = case.call(base_url=server.origin, headers=server.headers, timeout=300)
-        case.validate_response(response, checks=selected_checks)
-        statuses.add(response.status_code)
-
-    send_case()
-    assert server.json("/api/runs")["runs"]
-    if wrong:
-        return
-    if "requestBody" in declared and "422" in declared["responses"]:
-        assert statuses & {200, 422}  # some requests reached a model
-    elif "captures" not in path:  # no capture exists
-        assert statuses & {200, 202}
-
-
 def test_the_openapi_file_describes_every_endpoint(server: StudioThread) -> None:
     description = server.json("/api/openapi.json")
     assert description["openapi"] == "3.1.0"
-    assert description == DESCRIPTION
+    assert description == json.loads(json.dumps(create_api(server.keys.port).openapi()))
+    assert description["servers"] == [{"url": server.origin}]
     error = {"$ref": "#/components/schemas/ErrorResponse"}
     for method, path in OPERATIONS:
         operation = get_operation(method, path)
         errors = {code: each for code, each in operation["responses"].items() if code >= "400"}
         assert errors.keys() >= {"400", "403"}
         assert ("requestBody" in operation) == ({"408", "413", "415"} <= errors.keys())
+        parameters = {each["name"]: each for each in operation.get("parameters", ())}
+        assert ("Origin" in parameters) == (method != "GET")
         for code, each in errors.items():
             assert each["description"] == STATUS_DESCRIPTIONS[int(code)]
             assert each["content"] == {"application/json": {"schema": error}}
@@ -268,11 +140,13 @@ WRITE = st.fixed_dictionaries(
 )
 LOOK = st.fixed_dictionaries(
     {
-        "target": st.text(max_size=4) | st.fixed_dictionaries({"model": st.text(max_size=6)}),
+        "target": st.text(max_size=4) | st.text(max_size=4).map(lambda name: f"model:{name}"),
         "text": st.text(max_size=9),
     },
     optional={
-        "compare": VALUES | st.fixed_dictionaries({"model": VALUES, "more": VALUES}),
+        "compare": VALUES
+        | st.sampled_from(["untrained", "run:", "run:a", "run:\n", "model:b"])
+        | st.fixed_dictionaries({"text": VALUES}, optional={"more": VALUES}),
         "neurons": st.booleans() | VALUES,
     },
 )
@@ -300,6 +174,21 @@ def test_request_models_agree_with_their_schemas(
         assert "\n" not in message
         assert len(message) < 200
     assert validator.is_valid(json.loads(text)) == (not message), message
+
+
+@given(
+    st.lists(st.text("ab./\n\0-", max_size=5), min_size=1, max_size=7).map("/".join),
+    st.sampled_from([":0", ":12-0123abcd", ":", "", ":-1", ":0-x"]) | st.text(max_size=3),
+)
+def test_the_pattern_of_a_followed_run_agrees_with_its_check(run: str, mark: str) -> None:
+    (field,) = EventsQuery.model_json_schema()["properties"].values()
+    try:
+        parse_followed_run(run + mark)
+        valid = True
+    except RequestError:
+        valid = False
+    matches = re.search(field["items"]["pattern"].replace("$", r"\Z"), run + mark) is not None
+    assert matches == valid
 
 
 def error_of_get_or_post(client: TestClient, path: str, body: Any = None) -> str:
@@ -341,9 +230,10 @@ def test_a_wrong_address_is_reported(tmp_path: Path, path: str, sentence: str) -
         ("write", {"temperature": "hot"}, "temperature: is 'hot'; give a number"),
         ("write", {"text": {}}, "text: is an object; give a text"),
         ("look", {"target": 7}, "target: is 7; give a text"),
-        ("look", {"target": {"model": []}}, "target.model: is a list; give a text"),
-        ("look", {"target": {}}, "target: has no model; give one"),
-        ("look", {"target": {"run": "a"}}, "target: unknown field 'run'"),
+        ("look", {"compare": 7}, "compare: is 7; give a text"),
+        ("look", {"compare": {"text": []}}, "compare.text: is a list; give a text"),
+        ("look", {"compare": {}}, "compare: has no text; give one"),
+        ("look", {"compare": {"run": "a"}}, "compare: unknown field 'run'"),
         ("look", {"neurons": "no"}, "neurons: is 'no'; give true or false"),
         ("bench", {"part": "all"}, "part: is 'all'; give 'error', 'speed', 'memory' or 'decode'"),
     ],
@@ -352,7 +242,7 @@ def test_a_wrong_body_is_reported(tmp_path: Path, path: str, body: Any, sentence
     right: Any = {
         "ask": {"run": "a", "questions": ["b"]},
         "write": {"run": "a", "text": "b"},
-        "look": {"target": "a", "text": "b"},
+        "look": {"target": "run:a", "text": "b"},
         "bench": {},
     }
     with studio_client(tmp_path) as client:
@@ -361,7 +251,7 @@ def test_a_wrong_body_is_reported(tmp_path: Path, path: str, body: Any, sentence
 
 def test_a_flag_in_the_address_is_true_or_false(tmp_path: Path) -> None:
     with studio_client(tmp_path) as client:
-        for flag, words in (("yes", "give true or false"), ("true", "needs a run or a model")):
-            response = client.post(f"/api/look/image?neurons={flag}", content=b"x")
-            assert response.status_code == 400
+        for flag, status, words in (("yes", 400, "give true or false"), ("true", 404, "no run a")):
+            response = client.post(f"/api/look/image?target=run:a&neurons={flag}", content=b"x")
+            assert response.status_code == status
             assert words in error_message(response)

@@ -64,7 +64,13 @@ def test_a_long_question_leaves_few_tokens_and_can_still_be_inspected(client: Te
         text += "xxx"
     (answer,) = post(client, "ask", run="learned", questions=[text])["answers"]
     assert 1 <= answer["remaining_tokens"] <= 3
-    post(client, "look", target="learned", text=text, generate=min(32, answer["remaining_tokens"]))
+    post(
+        client,
+        "look",
+        target="run:learned",
+        text=text,
+        generate=min(32, answer["remaining_tokens"]),
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +97,7 @@ def test_an_invalid_question_is_reported(
 def test_hostile_tokens_are_only_text(client: TestClient, text: str) -> None:
     for path, body in (
         ("ask", {"run": "learned", "questions": [text]}),
-        ("look", {"target": "language", "text": text}),
+        ("look", {"target": "run:language", "text": text}),
         ("write", {"run": "summary", "text": f"{text} is a tool."}),
         ("write", {"run": "language", "text": text[:4]}),
     ):

@@ -157,8 +157,8 @@ def test_claims_are_run_and_merged(client: TestClient, all_runs: Path) -> None:
     os.utime(own / "claims-small.json", (later + 50, later + 50))
     assert claim_rows(client)["copy"]["outcome"] == "other"
     (all_runs / "claims.json").unlink()
-    wrong = post(client, "claims", 400, ids=["nonsense"])
-    assert "no claim 'nonsense'" in wrong["error"]
+    wrong = post(client, "claims", 404, ids=["nonsense"])
+    assert "no claim nonsense" in wrong["error"]
 
 
 def test_a_cancelled_job_keeps_finished_claims(client: TestClient) -> None:
@@ -168,7 +168,7 @@ def test_a_cancelled_job_keeps_finished_claims(client: TestClient) -> None:
     job = post(client, "claims", 202, ids=["copy", "linear-cost", "longer-free"])["job"]
     while client.get(f"/api/jobs/{job}").json()["done"] == 0:
         time.sleep(0.05)
-    assert client.delete(f"/api/jobs/{job}").json()["state"] == "cancelled"
+    assert client.post(f"/api/jobs/{job}/cancel").json()["state"] == "cancelled"
     assert claim_rows(client)["copy"]["outcome"] == "holds"
     assert [row["id"] for row in json.loads(path.read_text())["claims"]] == ["copy"]
 
@@ -216,12 +216,12 @@ def test_jobs_wait_and_can_be_cancelled(
     worker = studio_behind(client).jobs.worker
     assert worker is not None
     for job in (second, first):
-        assert client.delete(f"/api/jobs/{job}").json()["state"] == "cancelled"
+        assert client.post(f"/api/jobs/{job}/cancel").json()["state"] == "cancelled"
         assert wait_for_job(client, job)["state"] == "cancelled"
     end = time.monotonic() + 300
     while worker.alive and time.monotonic() < end:
         time.sleep(0.05)
     assert not worker.alive
-    assert client.delete(f"/api/jobs/{first}").json()["state"] == "cancelled"  # still
+    assert client.post(f"/api/jobs/{first}/cancel").json()["state"] == "cancelled"  # still
     assert client.get("/api/jobs/none").status_code == 404
-    assert client.delete("/api/jobs/none").status_code == 404
+    assert client.post("/api/jobs/none/cancel").status_code == 404

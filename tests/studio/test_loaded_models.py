@@ -66,9 +66,9 @@ def test_loading_is_retried_if_the_files_change_meanwhile(tmp_path: Path) -> Non
 
 
 def test_a_model_that_fails_gives_a_message(client: TestClient) -> None:
-    error = post(client, "look", 500, target="mismatched", text="Where?")
+    error = post(client, "look", 500, target="run:mismatched", text="Where?")
     assert error["error"].startswith("The model failed: IndexError")
-    post(client, "look", target="language", text="to be")
+    post(client, "look", target="run:language", text="to be")
 
 
 def test_weights_that_do_not_fit_the_configuration_give_a_message(
@@ -78,7 +78,7 @@ def test_weights_that_do_not_fit_the_configuration_give_a_message(
     config = json.loads((other / "config.json").read_text())
     config["model"]["layers"] += 1
     (other / "config.json").write_text(json.dumps(config))
-    message = post(client, "look", 409, target="other", text="to be")["error"]
+    message = post(client, "look", 409, target="run:other", text="to be")["error"]
     assert message == (
         "other/model.safetensors: these weights do not fit the configuration in config.json: "
         f"stack.blocks.{config['model']['layers'] - 1}.attention.project.weight is not in the file"
@@ -100,7 +100,7 @@ def test_a_slow_worker_blocks_no_other_and_a_killed_one_is_replaced(client: Test
         while slow_worker in pool.idle:
             time.sleep(0.02)
         assert client.get("/api/runs").status_code == 200
-        look = post(client, "look", target="language", text="to be")
+        look = post(client, "look", target="run:language", text="to be")
         assert client.get(f"/api/captures/{look['capture']}").status_code == 200
         # the same model too: another worker loads it
         assert post(client, "ask", run="learned", questions=[QUESTION])["answers"]

@@ -77,7 +77,7 @@ def download_capture(client: TestClient, tmp_path: Path, name: str) -> Any:
 def test_a_capture_equals_that_of_the_command(
     client: TestClient, all_runs: Path, tmp_path: Path
 ) -> None:
-    result = post(client, "look", target="language", text="to be", generate=3)
+    result = post(client, "look", target="run:language", text="to be", generate=3)
     capture = download_capture(client, tmp_path, result["capture"])
     look(str(all_runs / "language"), "to be", generate=3, neurons=True).save(
         tmp_path / "expected.attnlab"
@@ -95,18 +95,20 @@ def test_a_capture_equals_that_of_the_command(
 def test_models_named_at_start_and_comparisons(client: TestClient, tmp_path: Path) -> None:
     info = client.get("/api/info").json()
     assert info["models"] == [{"id": "gpt2", "name": "gpt2"}]
-    response = client.post("/api/look", json={"target": {"model": "gpt2"}, "text": "to be"})
+    response = client.post("/api/look", json={"target": "model:gpt2", "text": "to be"})
     assert response.status_code == 409  # it was saved without a tokenizer
     assert "token" in response.json()["error"]
-    result = post(client, "look", target="language", text="to be", compare="pretrained")
+    result = post(client, "look", target="run:language", text="to be", compare="run:pretrained")
     assert len(download_capture(client, tmp_path, result["capture"]).panels) == 2
-    result = post(client, "look", target="summary", text=summaries.TEXT, second="a tool")
+    result = post(client, "look", target="run:summary", text=summaries.TEXT, second="a tool")
     capture = download_capture(client, tmp_path, result["capture"])
     assert {layer.kind for layer in capture.panels[0].layers} == {"self", "cross"}
-    result = post(client, "look", target="language", text="to be", compare_text="or not")
+    result = post(client, "look", target="run:language", text="to be", compare={"text": "or not"})
     capture = download_capture(client, tmp_path, result["capture"])
     assert ["".join(each.sequences[0].texts) for each in capture.panels] == ["to be", "or not"]
-    result = post(client, "look", target="language", text="to", untrained=True, neurons=False)
+    result = post(
+        client, "look", target="run:language", text="to", compare="untrained", neurons=False
+    )
     assert download_capture(client, tmp_path, result["capture"]).panels[0].layers[0].q is None
 
 
@@ -114,35 +116,32 @@ def test_models_named_at_start_and_comparisons(client: TestClient, tmp_path: Pat
     ("body", "status", "words"),
     [
         (
-            {"target": "vit", "text": "a"},
+            {"target": "run:vit", "text": "a"},
             422,
             "give an image, and omit the texts",
         ),
         (
-            {"target": "language", "text": "to", "generate": 99},
+            {"target": "run:language", "text": "to", "generate": 99},
             422,
             "“Tokens to write on” up to",
         ),
-        ({"target": "learned", "text": "a", "compare_text": "b" * 9000}, 422, ""),
-        ({"target": "convnet", "text": "a"}, 409, "no attention"),
-        ({"target": "language", "text": "to be " * 40}, 422, "reads at most"),
-        ({"target": "language", "text": "a", "second": "b"}, 422, "omit “Second text”"),
-        ({"target": {"model": "none"}, "text": "a"}, 404, "There is no model none"),
-        ({"target": {"run": "a"}, "text": "a"}, 400, "unknown field 'run'"),
+        ({"target": "run:learned", "text": "a", "compare": {"text": "b" * 9000}}, 422, ""),
+        ({"target": "run:convnet", "text": "a"}, 409, "no attention"),
+        ({"target": "run:language", "text": "to be " * 40}, 422, "reads at most"),
+        ({"target": "run:language", "text": "a", "second": "b"}, 422, "omit “Second text”"),
+        ({"target": "model:none", "text": "a"}, 404, "There is no model none"),
+        ({"target": "language", "text": "a"}, 400, "that matches ^(run|model):"),
         ({"target": 1, "text": "a"}, 400, "give a text"),
-        ({"target": "language", "text": ""}, 400, "empty"),
-        ({"target": "language", "text": "a", "generate": 257}, 400, "at most 256"),
-        ({"target": "language", "text": "a", "compare": "nobody"}, 404, "There is no run"),
+        ({"target": "run:language", "text": ""}, 400, "empty"),
+        ({"target": "run:language", "text": "a", "generate": 257}, 400, "at most 256"),
+        ({"target": "run:language", "text": "a", "compare": "run:nobody"}, 404, "There is no run"),
+        ({"target": "run:language", "text": "a", "compare": "trained"}, 400, "(untrained|"),
         (
-            {"target": "language", "text": "a", "compare": "language", "untrained": True},
+            {"target": "run:language", "text": "a", "compare": {"text": ""}},
             400,
-            "give only one of them",
+            "compare.text: is e",
         ),
-        (
-            {"target": "language", "text": "a", "compare_text": "b", "untrained": True},
-            400,
-            "give only one of them",
-        ),
+        ({"target": "run:language", "text": "a", "compare": {"model": "b"}}, 400, "unknown field"),
     ],
 )
 def test_an_invalid_look_is_reported(
@@ -156,7 +155,7 @@ def test_an_invalid_look_is_reported(
 def test_an_image_is_looked_at(client: TestClient, all_runs: Path, tmp_path: Path) -> None:
     image = encode_png(pixels(2, 1, 6)[1])
     (tmp_path / "image.png").write_bytes(image)
-    response = client.post("/api/look/image?run=vit&neurons=false", content=image)
+    response = client.post("/api/look/image?target=run:vit&neurons=false", content=image)
     assert response.status_code == 200, response.text
     assert response.json()["title"] == "vit: an image"
     (capture,) = download_capture(client, tmp_path, response.json()["capture"]).panels
@@ -166,7 +165,7 @@ def test_an_image_is_looked_at(client: TestClient, all_runs: Path, tmp_path: Pat
     assert weights is not None
     assert torch.equal(capture.layers[0].weights, weights)
     assert capture.layers[0].q is None
-    response = client.post("/api/look/image?run=vit&untrained=true", content=image)
+    response = client.post("/api/look/image?target=run:vit&compare=untrained", content=image)
     panels = download_capture(client, tmp_path, response.json()["capture"]).panels
     assert [panel.label for panel in panels] == ["vit", "vit, untrained"]
     assert panels[0].layers[0].q is not None
@@ -175,14 +174,14 @@ def test_an_image_is_looked_at(client: TestClient, all_runs: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
-        ("run=language", 422, "reads a text: give a text, and omit the image"),
-        ("run=convnet", 409, "no attention"),
-        ("run=vit&compare_run=language", 422, "reads a text"),
-        ("run=vit&compare_run=vit&untrained=true", 400, "give only one of them"),
-        ("run=vit&model=gpt2", 400, "give only one of them"),
-        ("neurons=true", 400, "needs a run or a model"),
-        ("model=none", 404, "no model none"),
-        ("run=../x", 404, "There is no run"),
+        ("target=run:language", 422, "reads a text: give a text, and omit the image"),
+        ("target=run:convnet", 409, "no attention"),
+        ("target=run:vit&compare=run:language", 422, "reads a text"),
+        ("target=run:vit&compare=vit", 400, "give a text that matches ^(untrained|(run|model):"),
+        ("target=vit", 400, "give a text that matches ^(run|model):"),
+        ("neurons=true", 400, "target: is missing"),
+        ("target=model:none", 404, "no model none"),
+        ("target=run:../x", 404, "There is no run"),
     ],
 )
 def test_an_invalid_look_at_an_image_is_reported(

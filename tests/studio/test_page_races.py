@@ -144,7 +144,7 @@ def test_a_late_result_of_another_model_is_not_shown(window: Window) -> None:
     page.wait_for_selector(".busy", state="detached")
     page.get_by_role("button", name="Look", exact=True).click()
     page.wait_for_selector(VIEWER)
-    assert delayed.routes[1].request.post_data_json["target"] == "again"
+    assert delayed.routes[1].request.post_data_json["target"] == "run:again"
     assert "subject=run%3Aagain&capture=" in page.evaluate("() => location.hash")
     select_box(page, "Model").select_option("run:language")
     page.wait_for_selector(".attention", state="detached")

@@ -78,8 +78,8 @@ def test_no_run_id_leads_outside(client: TestClient, runs: Path, name: str) -> N
         for path, body in (
             ("ask", {"run": run, "questions": ["who?"]}),
             ("write", {"run": run, "text": "a text"}),
-            ("look", {"target": run, "text": "a text"}),
-            ("look", {"target": {"model": run}, "text": "a text"}),
+            ("look", {"target": f"run:{run}", "text": "a text"}),
+            ("look", {"target": f"model:{run}", "text": "a text"}),
             ("audit", {"run": run}),
         ):
             response = client.post(f"/api/{path}", json=body)
@@ -97,7 +97,7 @@ def test_links_are_not_followed(client: TestClient) -> None:
         assert '"step":9' not in response.text
     assert client.get("/api/audit?run=linked").status_code == 409
     for run in ("linked", "kept"):
-        response = client.post("/api/look", json={"target": run, "text": "a"})
+        response = client.post("/api/look", json={"target": f"run:{run}", "text": "a"})
         assert response.status_code == 409
         assert "link" in error_message(response)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from attnlab.studio._allowed_folders import AllowedFolders
 from attnlab.studio._http_errors import RequestError
 from attnlab.studio._run_list import RunList
 from attnlab.studio._run_watcher import RunWatcher
-from tests.support.studio_servers import append_text, make_run, metric_rows
+from tests.support.studio_servers import append_text, make_run, metric_rows, parse_events
 
 CLIENTS = 30
 
@@ -74,9 +73,9 @@ def test_clients_at_the_same_position_share_their_rows(
     async def read_steps(stream: Any, last: int) -> list[int]:
         steps: list[int] = []
         while steps[-1:] != [last]:
-            chunk = await anext(stream)
-            data = json.loads(chunk.decode().split("data: ")[1])
-            steps += [row["step"] for row in data.get("rows", ())]
+            lines = (await anext(stream)).splitlines(keepends=True)
+            for event in parse_events(iter(lines)):
+                steps += [row["step"] for row in event.data.get("rows", ())]
         return steps
 
     async def follow() -> None:
@@ -148,7 +147,7 @@ def test_the_last_row_is_that_of_all_lines(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metrics, "END_BYTES", end_bytes)
         rows = [metrics.parse_row(line) or {} for line in content[-end_bytes:].split(b"\n")[:-1]]
-        expected = next((row for row in reversed(rows) if row), {})
+        expected: dict[str, Any] = next((row for row in reversed(rows) if row), {})
         validations = [row["validation"] for row in rows if isinstance(row.get("validation"), dict)]
         if validations:
             expected = {**expected, "validation": validations[-1]}

@@ -23,7 +23,14 @@ from attnlab.studio._api_runs import marks_in_event_id
 from attnlab.studio._run_watcher import RunWatcher
 from attnlab.training import Run
 from tests.support.small_training import run_tiny
-from tests.support.studio_servers import append_text, make_run, metric_rows, studio_client
+from tests.support.studio_servers import (
+    Event,
+    append_text,
+    make_run,
+    metric_rows,
+    parse_events,
+    studio_client,
+)
 
 
 @pytest.fixture
@@ -429,30 +436,34 @@ def test_events_start_with_all_runs_and_continue_with_changes(folder: Path) -> N
     make_run(folder / "a", metric_rows(1, 2))
     make_run(folder / "b")
 
-    async def follow() -> list[bytes]:
+    async def follow() -> bytes:
         watcher = RunWatcher(AllowedFolders.resolve(folder))
         stream = watcher.follow({"a": "1"})
-        chunks = [await anext(stream), await anext(stream)]
+        content = await anext(stream)
         append_text(folder / "a" / "metrics.jsonl", '{"step": 3}\n')
-        chunks += [await anext(stream), await anext(stream)]
+        while not (b'"step":3,' in content and b'{"step":3}' in content):  # the list, and the row
+            content += await anext(stream)
         for each in (folder / "b").iterdir():
             each.unlink()
-        chunks.append(await anext(stream))
+        while b'"gone":["b"]' not in content:
+            content += await anext(stream)
         watcher.close()
         assert [chunk async for chunk in stream] == []
         assert watcher.listeners == 0
-        return chunks
+        return content
 
-    def data(chunk: bytes) -> Any:
-        return json.loads(chunk.decode().split("data: ")[1])
-
-    everything, part, changed, more, gone = asyncio.run(follow())
-    assert [each["id"] for each in data(everything)["runs"]] == ["a", "b"]
-    assert [row["step"] for row in data(part)["rows"]] == [2]
-    assert [each["id"] for each in data(changed)["runs"]] == ["a"]
-    assert [row["step"] for row in data(more)["rows"]] == [3]
-    assert more.decode().startswith('id: {"a":"3-')
-    assert data(gone) == {"runs": [], "gone": ["b"]}
+    events = parse_events(iter(asyncio.run(follow()).splitlines(keepends=True)))
+    by_name: dict[str, list[Event]] = {"runs": [], "metrics": []}
+    for event in events:
+        by_name[event.name].append(event)
+    everything, changed, gone = by_name["runs"]
+    part, more = by_name["metrics"]
+    assert [each["id"] for each in everything.data["runs"]] == ["a", "b"]
+    assert [row["step"] for row in part.data["rows"]] == [2]
+    assert [each["id"] for each in changed.data["runs"]] == ["a"]
+    assert [row["step"] for row in more.data["rows"]] == [3]
+    assert more.id.startswith('{"a":"3-')
+    assert gone.data == {"runs": [], "gone": ["b"]}
 
 
 def test_wrong_event_queries_are_rejected(client: TestClient, folder: Path) -> None:

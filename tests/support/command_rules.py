@@ -183,6 +183,7 @@ RULES = (
     Rule("python benchmarks/muon.py", "--threads 1 --repeats 1", slow=True),
     # the studio
     Rule("attnlab studio", "--port 0 --no-browser"),
+    Rule("python benchmarks/studio.py", "--readers 5 --slow-clients 2 --seconds 2 --pause 0.2"),
     Rule(
         "curl .*api/events",
         "--fail-with-body --no-progress-meter --max-time 10",

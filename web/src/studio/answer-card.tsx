@@ -111,7 +111,7 @@ function Attention({ answered, router }: { answered: AnsweredQuestion; router: R
     work.run(async (signal) => {
       const { question, remaining_tokens } = answered.answer;
       const generate = Math.min(MAX_ANSWER_TOKENS, remaining_tokens);
-      const body = { target: answered.run, text: question, generate };
+      const body = { target: `run:${answered.run}`, text: question, generate };
       setCapture((await request('POST /api/look', { body, signal })).capture);
     });
   }, []);

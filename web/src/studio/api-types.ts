@@ -79,15 +79,12 @@ export interface Api {
     response: LookResponse;
   };
   'POST /api/look/image': {
-    query?: {
-      run?: string | null;
-      model?: string | null;
-      compare_run?: string | null;
-      compare_model?: string | null;
+    query: {
       /**
-       * Compare with the same model, untrained.
+       * run:ID, or model:ID for a model that was named at start
        */
-      untrained?: boolean;
+      target: string;
+      compare?: string | null;
       /**
        * Capture queries, keys and values too.
        */
@@ -142,7 +139,7 @@ export interface Api {
     };
     response: JobResponse;
   };
-  'DELETE /api/jobs/{id}': {
+  'POST /api/jobs/{id}/cancel': {
     path: {
       id: string;
     };
@@ -499,7 +496,10 @@ export interface LabelProbability {
   probability: number;
 }
 export interface LookRequest {
-  target: string | ModelTarget;
+  /**
+   * run:ID, or model:ID for a model that was named at start
+   */
+  target: string;
   text: string;
   /**
    * A second text: the target of an encoder-decoder, or the second segment of an encoder.
@@ -509,25 +509,20 @@ export interface LookRequest {
    * Tokens to generate first.
    */
   generate?: number;
-  compare?: (string | ModelTarget) | null;
   /**
-   * Compare with this text, read by the same model.
+   * Compare with another model or another text.
    */
-  compare_text?: string | null;
-  /**
-   * Compare with the same model, untrained.
-   */
-  untrained?: boolean;
+  compare?: (string | ComparedText) | null;
   /**
    * Capture queries, keys and values too.
    */
   neurons?: boolean;
 }
-export interface ModelTarget {
-  /**
-   * the id of a model that was named at start
-   */
-  model: string;
+/**
+ * Compare with this text, read by the same model.
+ */
+export interface ComparedText {
+  text: string;
 }
 export interface LookResponse {
   capture: string;

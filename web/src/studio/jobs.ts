@@ -92,7 +92,7 @@ export class JobFollower {
     const id = this.followed.get(name)?.job?.id;
     if (!id) return;
     try {
-      await request('DELETE /api/jobs/{id}', { path: { id } });
+      await request('POST /api/jobs/{id}/cancel', { path: { id } });
     } catch (error) {
       if (!(error instanceof RequestError)) this.set(name, { job: null, failure: errorMessage(error) });
     }

@@ -4,14 +4,14 @@ import { DEFAULT_LOOK_OPTIONS, lookImageQuery, OTHER_TEXT, lookRequestBody, UNTR
 const options = { ...DEFAULT_LOOK_OPTIONS, text: 'to be', otherText: 'or not', generate: '3' };
 
 test('the body of a text request', () => {
-  const base = { target: 'a/b:c', text: 'to be', neurons: true, generate: 3 };
+  const base = { target: 'run:a/b:c', text: 'to be', neurons: true, generate: 3 };
   expect(lookRequestBody(options, 'run:a/b:c', '')).toEqual(base);
-  expect(lookRequestBody(options, 'run:a/b:c', UNTRAINED)).toEqual({ ...base, untrained: true });
-  expect(lookRequestBody(options, 'run:a/b:c', OTHER_TEXT)).toEqual({ ...base, compare_text: 'or not' });
-  expect(lookRequestBody(options, 'run:a/b:c', 'model:m')).toEqual({ ...base, compare: { model: 'm' } });
+  expect(lookRequestBody(options, 'run:a/b:c', UNTRAINED)).toEqual({ ...base, compare: UNTRAINED });
+  expect(lookRequestBody(options, 'run:a/b:c', OTHER_TEXT)).toEqual({ ...base, compare: { text: 'or not' } });
+  expect(lookRequestBody(options, 'run:a/b:c', 'model:m')).toEqual({ ...base, compare: 'model:m' });
   const two = { ...options, second: 'x', neurons: false, generate: '0' };
   expect(lookRequestBody(two, 'model:m', '')).toEqual({
-    target: { model: 'm' },
+    target: 'model:m',
     text: 'to be',
     second: 'x',
     neurons: false,
@@ -19,8 +19,8 @@ test('the body of a text request', () => {
 });
 
 test('the query of an image request', () => {
-  expect(lookImageQuery(options, 'model:m', 'run:a')).toEqual({ model: 'm', compare_run: 'a', neurons: true });
-  expect(lookImageQuery(options, 'run:a', UNTRAINED)).toEqual({ run: 'a', untrained: true, neurons: true });
+  expect(lookImageQuery(options, 'model:m', 'run:a')).toEqual({ target: 'model:m', compare: 'run:a', neurons: true });
+  expect(lookImageQuery(options, 'run:a', UNTRAINED)).toEqual({ target: 'run:a', compare: UNTRAINED, neurons: true });
 });
 
 test('problems are described', () => {

@@ -18,44 +18,22 @@ export const DEFAULT_LOOK_OPTIONS: LookOptions = { text: '', second: '', otherTe
 export const UNTRAINED = 'untrained';
 export const OTHER_TEXT = 'text';
 
-// "run:ID" or "model:ID"
-function splitKey(key: string): [string, string] {
-  const colon = key.indexOf(':');
-  return [key.slice(0, colon), key.slice(colon + 1)];
-}
-
-// In the server's format: a run is its id, a model is an object.
-function lookTarget(key: string): string | { model: string } {
-  const [kind, id] = splitKey(key);
-  return kind === 'model' ? { model: id } : id;
-}
-
-const isModelKey = (key: string): boolean => key.includes(':');
-
+// `modelKey` is "run:ID" or "model:ID"; `compare` is such a key, UNTRAINED, OTHER_TEXT or empty.
 export function lookRequestBody(options: LookOptions, modelKey: string, compare: string): LookRequest {
   const newTokens = Number(options.generate);
   return {
-    target: lookTarget(modelKey),
+    target: modelKey,
     text: options.text,
     neurons: options.neurons,
     ...(options.second.trim() ? { second: options.second } : {}),
     ...(newTokens ? { generate: newTokens } : {}),
-    ...(compare === UNTRAINED ? { untrained: true } : {}),
-    ...(compare === OTHER_TEXT ? { compare_text: options.otherText } : {}),
-    ...(isModelKey(compare) ? { compare: lookTarget(compare) } : {}),
+    ...(compare ? { compare: compare === OTHER_TEXT ? { text: options.otherText } : compare } : {}),
   };
 }
 
 // The body of the request is the image, so the options are in the address.
 export function lookImageQuery(options: LookOptions, modelKey: string, compare: string): ImageQuery {
-  const [kind, id] = splitKey(modelKey);
-  const [compareKind, compareId] = splitKey(compare);
-  return {
-    [kind]: id,
-    neurons: options.neurons,
-    ...(compare === UNTRAINED ? { untrained: true } : {}),
-    ...(isModelKey(compare) ? { [`compare_${compareKind}`]: compareId } : {}),
-  };
+  return { target: modelKey, neurons: options.neurons, ...(compare ? { compare } : {}) };
 }
 
 // Describes what is missing or wrong. Null if the request can be sent; '' if there is no text yet.
