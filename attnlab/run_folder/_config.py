@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PlainValidator,
-    ValidationError,
-    WrapValidator,
-)
+from typing import Any, Literal
 
 from attnlab._safe_files import read_json
 from attnlab._short_repr import short_repr
@@ -24,58 +16,40 @@ CONFIG_BYTES = 2**24  # an image run names all of its classes
 LAST_STEP = 10**15  # beyond it, floats cannot represent every whole number
 
 
+NOT_A_RUN = f"{CONFIG} does not describe a run"
+
+
 class UnknownVersionError(ValueError):
     """A newer version of attnlab wrote this run."""
 
 
-def _with_default(default: Any) -> WrapValidator:
-    """Replace a value of the wrong type by the default, so that listing runs never fails."""
-
-    def validate(value: Any, handler: Callable[[Any], Any]) -> Any:
-        try:
-            return handler(value)
-        except ValidationError:
-            return default
-
-    return WrapValidator(validate)
+@dataclass(frozen=True)
+class TaskSection:
+    name: str | None = None
+    headline: str = "loss"
+    better: Literal["lower", "higher"] = "lower"
 
 
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError("not an object")
-    return value
+@dataclass(frozen=True)
+class TrainingSection:
+    steps: int | None = None
+    minutes: float | None = None
 
 
-Object = Annotated[dict[str, Any], PlainValidator(_object)]
-Count = Annotated[int | None, Field(ge=0, lt=LAST_STEP), _with_default(None)]
+@dataclass(frozen=True)
+class RunConfig:
+    """The settings that every run has. `content` holds all of them.
 
+    A value of the wrong type is replaced by its default, so that listing runs never fails. These
+    are no pydantic models: importing pydantic would take as long as listing 300 runs.
+    """
 
-class _ConfigSection(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
-
-class TaskSection(_ConfigSection):
-    name: Annotated[str | None, _with_default(None)] = None
-    headline: Annotated[str, _with_default("loss")] = "loss"
-    better: Annotated[Literal["lower", "higher"], _with_default("lower")] = "lower"
-
-
-class TrainingSection(_ConfigSection):
-    steps: Count = None
-    minutes: Annotated[float | None, _with_default(None)] = None
-
-
-class RunConfig(_ConfigSection):
-    """The settings that every run has. `content` holds all of them."""
-
-    format: Literal["attnlab-run"]
-    version: Literal[3]
     task: TaskSection
-    model: Object
+    model: dict[str, Any]
     training: TrainingSection
-    parameters: Count = None
-    versions: Annotated[Object, _with_default({})] = {}
-    content: Object
+    parameters: int | None
+    versions: dict[str, Any]
+    content: dict[str, Any]
     """The whole config.json, in the newest version."""
 
 
@@ -101,13 +75,39 @@ def read_config(folder: Path, *, follow_links: bool = True) -> RunConfig:
 
 
 def parse_config(content: Any) -> RunConfig:
+    if not isinstance(content, dict):
+        raise ValueError(NOT_A_RUN)
+    content = upgrade(content)
+    task, model, training = (content.get(name) for name in ("task", "model", "training"))
+    sections = isinstance(task, dict) and isinstance(model, dict) and isinstance(training, dict)
+    if not sections or content.get("format") != FORMAT or type(content["version"]) is not int:
+        raise ValueError(NOT_A_RUN)
+    name, headline, versions = task.get("name"), task.get("headline"), content.get("versions")
+    return RunConfig(
+        task=TaskSection(
+            name=name if isinstance(name, str) else None,
+            headline=headline if isinstance(headline, str) else "loss",
+            better="higher" if task.get("better") == "higher" else "lower",
+        ),
+        model=model,
+        training=TrainingSection(
+            to_count(training.get("steps")), _to_number(training.get("minutes"))
+        ),
+        parameters=to_count(content.get("parameters")),
+        versions=versions if isinstance(versions, dict) else {},
+        content=content,
+    )
+
+
+def to_count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < LAST_STEP else None
+
+
+def _to_number(value: Any) -> float | None:
     try:
-        content = upgrade(_object(content))
-        return RunConfig.model_validate({**content, "content": content})
-    except UnknownVersionError:
-        raise
-    except ValueError:
-        raise ValueError(f"{CONFIG} does not describe a run") from None
+        return float(value) if type(value) in (int, float) else None
+    except OverflowError:  # an int may exceed every float
+        return None
 
 
 def upgrade(content: dict[str, Any]) -> dict[str, Any]:

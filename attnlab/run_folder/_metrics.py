@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from attnlab._safe_files import open_regular
-from attnlab.run_folder._config import LAST_STEP, TaskSection
+from attnlab.run_folder._config import TaskSection, to_count
 
 METRICS_BYTES = 2**29  # only the end of a longer file is read
 END_BYTES = 2**18  # searched for the last row and the last validation
@@ -134,10 +134,6 @@ def to_float(value: Any) -> float | None:
     if abs(value) > LARGEST:  # before the conversion, because an int may exceed every float
         return math.inf if value > 0 else -math.inf
     return float(value)
-
-
-def to_count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < LAST_STEP else None
 
 
 def _lines(path: Path) -> Iterator[bytes]:

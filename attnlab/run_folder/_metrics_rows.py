@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from attnlab._safe_files import could_not_write, open_regular, write_atomically
-from attnlab.run_folder._metrics import LINE_BYTES, parse_row, to_count
+from attnlab.run_folder._config import to_count
+from attnlab.run_folder._metrics import LINE_BYTES, parse_row
 
 
 class MetricsFile:

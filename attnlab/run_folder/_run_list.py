@@ -10,9 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from attnlab.run_folder._config import RunConfig, read_config
+from attnlab.run_folder._config import RunConfig, read_config, to_count
 from attnlab.run_folder._file_names import CHECKPOINTS, CONFIG, METRICS, WEIGHTS
-from attnlab.run_folder._metrics import Metrics, read_metrics, to_count, to_float
+from attnlab.run_folder._metrics import Metrics, read_metrics, to_float
 
 DEPTH = 4  # levels of subfolders that are searched
 

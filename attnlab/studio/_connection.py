@@ -20,6 +20,33 @@ BUSY = "The studio has no free connection; close some pages or try again."
 GRACE_SECONDS = 5.0  # after BODY_SECONDS, for the endpoint to answer first
 
 
+class LingeringTransport:
+    """A transport that closes once the client has sent its request, or after some seconds.
+
+    If a connection closes while the client still sends, the client may lose the response, which
+    says what is wrong with the request.
+    """
+
+    def __init__(self, transport: asyncio.Transport, connection: StudioConnection) -> None:
+        self.transport, self.connection, self.lingers = transport, connection, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+    def is_closing(self) -> bool:
+        return self.lingers or self.transport.is_closing()
+
+    def close(self) -> None:
+        unfinished = self.connection.conn.their_state is h11.SEND_BODY
+        if self.is_closing() or not unfinished or not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.lingers = True
+        self.transport.write_eof()
+        self.transport.resume_reading()
+        self.connection.set_read_deadline(limits.LINGER_SECONDS)
+
+
 class StudioConnection(H11Protocol):
     """Sets a deadline for what the client must send next, and for the client to read."""
 
@@ -30,7 +57,7 @@ class StudioConnection(H11Protocol):
     write_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, LingeringTransport(transport, self)))
         self._update_read_deadline()
         if len(self.connections) > connection_limit():
             self._take_place_of_waiting_client()
@@ -40,6 +67,10 @@ class StudioConnection(H11Protocol):
             if deadline is not None:
                 deadline.cancel()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.transport.is_closing():
+            super().data_received(data)
 
     def handle_events(self) -> None:
         super().handle_events()
@@ -58,16 +89,19 @@ class StudioConnection(H11Protocol):
         if self.conn.their_state is self.awaited:
             return  # a byte now and then does not extend the deadline
         self.awaited, self.awaited_since = self.conn.their_state, self.loop.time()
+        if self.awaited is h11.IDLE:
+            self.set_read_deadline(limits.HEADER_SECONDS)
+        elif self.awaited is h11.SEND_BODY:
+            self.set_read_deadline(limits.BODY_SECONDS + GRACE_SECONDS)
+        else:
+            self.set_read_deadline(None)
+
+    def set_read_deadline(self, seconds: float | None) -> None:
         if self.read_deadline is not None:
             self.read_deadline.cancel()
-            self.read_deadline = None
-        if self.awaited is h11.IDLE:
-            seconds = limits.HEADER_SECONDS
-        elif self.awaited is h11.SEND_BODY:
-            seconds = limits.BODY_SECONDS + GRACE_SECONDS
-        else:
-            return
-        self.read_deadline = self.loop.call_later(seconds, self._end_slow_request)
+        self.read_deadline = (
+            None if seconds is None else self.loop.call_later(seconds, self._end_slow_request)
+        )
 
     def _end_slow_request(self) -> None:
         received, _ = self.conn.trailing_data

@@ -19,6 +19,7 @@ OTHER_FILES = 256  # that may be open besides connections: runs that are read, p
 EVENT_STREAMS = 640  # open at the same time
 HEADER_SECONDS = 10.0  # for address and headers to arrive
 BODY_SECONDS = 30.0  # for a request body to arrive
+LINGER_SECONDS = 5.0  # for the rest of a request to arrive after its response
 WRITE_SECONDS = 60.0  # for a client to read what it was sent; it can continue in a new connection
 WORK_SECONDS = 900.0  # for a model to answer
 WORKERS = 3  # processes that hold models

@@ -13,9 +13,10 @@ from typing import Any
 from attnlab._safe_files import read_json
 from attnlab.run_folder import read_config
 from attnlab.run_folder._checkpoints import list_checkpoints, step_of
+from attnlab.run_folder._config import to_count
 from attnlab.run_folder._file_names import CHECKPOINTS, CONFIG, METRICS, TOKENIZER, WEIGHTS
 from attnlab.run_folder._lock import is_locked
-from attnlab.run_folder._metrics import json_value, last_row, to_count
+from attnlab.run_folder._metrics import json_value, last_row
 from attnlab.run_folder._run_list import dict_or_empty, find_runs, mechanism_of, modified_time
 from attnlab.studio._allowed_folders import AllowedFolders, printable_name, run_id_of
 from attnlab.studio._http_errors import RequestError

@@ -85,6 +85,11 @@ def send_slowly(client: socket.socket, content: bytes) -> bytes:
     raise AssertionError("the server has read all")
 
 
+def send_forever(client: socket.socket) -> None:
+    while True:
+        client.sendall(bytes(2**16))
+
+
 def error_of(response: bytes, status: int) -> str:
     """The message of a JSON error with the security headers."""
     head, _, body = response.partition(b"\r\n\r\n")
@@ -161,6 +166,35 @@ def test_a_client_that_does_not_read_is_disconnected(
         while server.open_connections():
             time.sleep(0.01)
         assert len(read_until_closed(client)) < length
+
+
+@pytest.mark.parametrize("path", ["/api/ask", "/api/see?run=one", "/api/nothing"])
+def test_the_response_is_not_lost_if_the_body_is_sent_later(
+    path: str, server: StudioThread
+) -> None:
+    """The response to the headers arrives, although the client sends megabytes after it."""
+    more = {"content-type": "text/plain", "content-length": str(2**24)}
+    head = request_head(server.keys.port, {**server.headers, **more}, path, "POST")
+    for pause in (0, 0.1):  # the body arrives before or after the response
+        with connect(server.keys.port) as client:
+            client.sendall(head)
+            time.sleep(pause)
+            client.sendall(bytes(2**24))
+            status = 415 if path == "/api/ask" else 413 if "see" in path else 404
+            assert error_of(read_until_closed(client), status)
+
+
+def test_a_client_that_never_stops_sending_is_disconnected(
+    server: StudioThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LINGER_SECONDS", 0.3)
+    more = {"content-type": "text/plain", "content-length": "100000000000"}
+    with connect(server.keys.port) as client:
+        client.sendall(
+            request_head(server.keys.port, {**server.headers, **more}, "/api/ask", "POST")
+        )
+        with pytest.raises(OSError):  # noqa: PT011 (of several kinds)
+            send_forever(client)
 
 
 def test_what_is_not_http_is_an_error_in_json(server: StudioThread) -> None:

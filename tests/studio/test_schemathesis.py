@@ -158,6 +158,7 @@ def run_schemathesis(server: StudioThread, folder: Path, *arguments: str) -> str
     command = [sys.executable, "-m", "schemathesis.cli", "run", "--url", server.origin]
     command += ["--checks", "all", "--max-examples", EXAMPLES, "--no-color"]
     command += ["--generation-deterministic", "--suppress-health-check", "all"]
+    command += ["--request-timeout", "300"]  # the machine may be busy
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
