@@ -23,7 +23,7 @@ from attnlab.tasks.language._text_files import PIECE
 from attnlab.tokenizer import BPE, Tokenizer, parse_tokenizer
 
 MAX_PROCESSES = 8
-BATCH = 4 * PIECE  # characters that are sent to a process together
+BATCH = PIECE  # characters that are sent to a process together
 
 
 @dataclass
