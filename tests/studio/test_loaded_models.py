@@ -65,9 +65,9 @@ def test_loading_is_retried_if_the_files_change_meanwhile(tmp_path: Path) -> Non
     assert raised.value.status == 409
 
 
-def test_a_model_that_fails_gives_a_message(client: TestClient) -> None:
-    error = post(client, "look", 500, target="run:mismatched", text="Where?")
-    assert error["error"].startswith("The model failed: IndexError")
+def test_a_tokenizer_of_another_model_gives_a_message(client: TestClient) -> None:
+    error = post(client, "look", 409, target="run:mismatched", text="Where?")
+    assert error["error"].startswith("mismatched: its tokenizer has 300 ids, but its model knows")
     post(client, "look", target="run:language", text="to be")
 
 
