@@ -132,6 +132,8 @@ def started(*command: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
         process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 async def measure(studio: Studio, metrics: Path, options: argparse.Namespace) -> Measurements:
