@@ -187,47 +187,47 @@ def load_model(path: Path) -> None:
 
 TARGETS: dict[str, Target] = {
     "language-config": Target(base.language_run, CONFIG, mutate_json, write_text),
-    "knowledge-config": Target(base.knowledge_run, CONFIG, mutate_json, ask, 0.2),
-    "summary-config": Target(base.summary_run, CONFIG, mutate_json, summarize),
+    "knowledge-config": Target(base.knowledge_run, CONFIG, mutate_json, ask, 0.1),
+    "summary-config": Target(base.summary_run, CONFIG, mutate_json, summarize, 0.5),
     "vision-config": Target(base.vision_run, CONFIG, mutate_json, classify_picture),
     "vision-score": Target(
         base.vision_run, CONFIG, mutate_json, lambda path: evaluate(path.parent)
     ),
     "model-config": Target(base.model_folders, f"*/{CONFIG}", mutate_json, load_model),
     "look-config": Target(base.model_folders, f"[!c]*/{CONFIG}", mutate_json, look_into),
-    "look-run": Target(base.language_run, CONFIG, mutate_json, look_into),
-    "runs": Target(base.language_run, CONFIG, mutate_json, list_and_show, 0.5),
+    "look-run": Target(base.language_run, CONFIG, mutate_json, look_into, 0.3),
+    "runs": Target(base.language_run, CONFIG, mutate_json, list_and_show, 0.25),
     "runs-metrics": Target(
-        base.language_run, "metrics.jsonl", mutate_json_lines, list_and_show, 0.5
+        base.language_run, "metrics.jsonl", mutate_json_lines, list_and_show, 0.25
     ),
     "metrics": Target(base.language_run, "metrics.jsonl", mutate_json_lines, follow_metrics),
-    "resume-metrics": Target(base.unfinished_run, "metrics.jsonl", mutate_json_lines, resume, 0.15),
+    "resume-metrics": Target(base.unfinished_run, "metrics.jsonl", mutate_json_lines, resume, 0.1),
     "resume-state": Target(
-        base.unfinished_run, "checkpoints/*/state.json", mutate_json, resume, 0.15
+        base.unfinished_run, "checkpoints/*/state.json", mutate_json, resume, 0.1
     ),
-    "resume-config": Target(base.unfinished_run, CONFIG, mutate_json, resume, 0.4),
+    "resume-config": Target(base.unfinished_run, CONFIG, mutate_json, resume, 0.25),
     "weights": Target(base.language_run, WEIGHTS, mutate_safetensors, write_text),
     "model-weights": Target(base.model_folders, f"*/{WEIGHTS}", mutate_safetensors, load_model),
     "huggingface-config": Target(
-        base.huggingface_models, "*/*config.json", mutate_json, look_into, 0.25
+        base.huggingface_models, "*/*config.json", mutate_json, look_into, 0.15
     ),
     "huggingface-tokenizer": Target(
-        base.huggingface_models, "*/tokenizer.json", mutate_json, look_into, 0.25
+        base.huggingface_models, "*/tokenizer.json", mutate_json, look_into, 0.15
     ),
     "huggingface-weights": Target(
-        base.huggingface_models, f"*/{WEIGHTS}", mutate_safetensors, look_into, 0.25
+        base.huggingface_models, f"*/{WEIGHTS}", mutate_safetensors, look_into, 0.15
     ),
     "tokenizer": Target(base.tokenizers, f"*/{TOKENIZER}", mutate_json, use_tokenizer),
     "language-tokenizer": Target(base.language_run, TOKENIZER, mutate_json, write_text),
-    "knowledge-tokenizer": Target(base.knowledge_run, TOKENIZER, mutate_json, ask, 0.2),
-    "summary-tokenizer": Target(base.summary_run, TOKENIZER, mutate_json, summarize),
-    "known": Target(base.knowledge_run, "known.json", mutate_json, ask, 0.1),
+    "knowledge-tokenizer": Target(base.knowledge_run, TOKENIZER, mutate_json, ask, 0.1),
+    "summary-tokenizer": Target(base.summary_run, TOKENIZER, mutate_json, summarize, 0.5),
+    "known": Target(base.knowledge_run, "known.json", mutate_json, ask, 0.05),
     "capture": Target(base.result_files, "*.attnlab", mutate_capture, read_capture),
-    "report": Target(base.result_files, "report.json", mutate_json, render_report, 0.5),
+    "report": Target(base.result_files, "report.json", mutate_json, render_report, 0.4),
     "results": Target(base.result_files, "*.json", mutate_json, list_results),
     "comparison": Target(
         base.comparison_folder, "compare.json", mutate_json,
-        lambda path: base.run_comparison(copied(path.parent), StartMode.RESUME), 0.1,
+        lambda path: base.run_comparison(copied(path.parent), StartMode.RESUME), 0.05,
     ),
     "pairs-jsonl": Target(base.pair_files, "rows.jsonl", mutate_json_lines, read_pairs),
     "pairs-tables": Target(base.pair_files, "rows.[ct]sv", mutate_bytes, read_pairs),
@@ -252,10 +252,10 @@ TARGETS: dict[str, Target] = {
     "cifar": Target(base.image_sets, "cifar/*", mutate_bytes, open_set),
     "sheets": Target(base.image_sets, "sheets/*.png", mutate_png, open_set),
     "sheet-labels": Target(base.image_sets, "sheets/*.json", mutate_json, open_set),
-    "image-folders": Target(base.image_sets, "folders/*/*.png", mutate_png, open_folders),
-    "class-names": Target(base.image_sets, "folders/classes.txt", mutate_bytes, open_folders),
+    "image-folders": Target(base.image_sets, "folders/*/*.png", mutate_png, open_folders, 0.4),
+    "class-names": Target(base.image_sets, "idx/classes.txt", mutate_bytes, open_set),
     "seen-images": Target(
         base.vision_run, "seen.safetensors", mutate_safetensors,
-        lambda path: evaluate(path.parent, base.image_sets() / "set.npz"),
+        lambda path: evaluate(path.parent, base.image_sets() / "set.npz"), 0.3,
     ),
 }  # fmt: skip
