@@ -61,7 +61,7 @@ def load_with_notes(
     library = _transformers(path)
     folder = _find_folder(Path(path), library)
     kind = _model_class(folder, library)
-    with _quiet(library), _one_line_errors(folder), bounded_by_weights(folder):
+    with _quiet(library), one_line_errors(folder), bounded_by_weights(folder):
         model, info = kind.from_pretrained(
             folder,
             dtype=dtype,
@@ -152,7 +152,7 @@ def _converted_folder(file: Path, library: Any) -> Path:
 
 def _convert(file: Path, folder: Path, library: Any) -> None:
     options = {"gguf_file": file.name, "local_files_only": True}
-    with _quiet(library), _one_line_errors(file):
+    with _quiet(library), one_line_errors(file):
         config = library.AutoConfig.from_pretrained(file.parent, **options)
         causal = library.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
         kind = library.AutoModel
@@ -195,7 +195,7 @@ def _quiet(library: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _one_line_errors(path: Path) -> Iterator[None]:
+def one_line_errors(path: Path) -> Iterator[None]:
     """Turn any error of transformers into a ValueError of one line."""
     try:
         yield

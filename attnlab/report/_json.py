@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from attnlab._short_repr import one_line
 from attnlab.report._content import Report
 
 MAX_BYTES = 64 * 2**20  # of a file
@@ -82,9 +83,8 @@ def parse_report(raw: Any) -> Report:
         return _adapter.validate_json(text.encode("utf-8", "replace"))  # lone surrogates
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise ValueError(
-            f"{_format_location(first['loc'])}: {' '.join(first['msg'].split())}"
-        ) from None
+        location = _format_location(first["loc"])
+        raise ValueError(one_line(ValueError(f"{location}: {first['msg']}"))) from None
 
 
 def _format_location(location: tuple[int | str, ...]) -> str:

@@ -13,6 +13,8 @@ import torch
 
 from attnlab._cache import cache_folder
 from attnlab.huggingface import load_model
+from attnlab.huggingface._load_model import one_line_errors
+from tests.support.memory_limit import extra_memory
 from tests.support.small_transformers import inputs, small, transformers, write_tokenizer
 
 
@@ -152,6 +154,8 @@ def test_without_transformers() -> None:
 import sys
 sys.modules["transformers"] = None
 from attnlab.huggingface import load_model
+from attnlab.huggingface._load_model import one_line_errors
+from tests.support.memory_limit import extra_memory
 try:
     load_model("folder")
 except ValueError as error:
@@ -173,3 +177,27 @@ def test_progress_bars_are_restored(tmp_path: Path, capfd: pytest.CaptureFixture
     load_model(tmp_path)
     assert capfd.readouterr() == ("", "")
     assert (logging.is_progress_bar_enabled(), logging.get_verbosity()) == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"num_hidden_layers": 10**9}, {"vocab_size": 10**10}, {"intermediate_size": 10**9}],
+    ids=str,
+)
+def test_a_configuration_larger_than_the_weights(changes: dict[str, int], tmp_path: Path) -> None:
+    save("llama", tmp_path)
+    change(tmp_path, **changes)
+    with extra_memory(2**30), pytest.raises(ValueError, match="larger than its weights") as error:
+        load_model(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_panic_of_a_rust_library_is_one_line(tmp_path: Path) -> None:
+    class PanicException(BaseException):
+        pass
+
+    message = r"transformers cannot load it \(two lines\)"
+    with pytest.raises(ValueError, match=message), one_line_errors(tmp_path):
+        raise PanicException("two\nlines")
+    with pytest.raises(KeyboardInterrupt), one_line_errors(tmp_path):
+        raise KeyboardInterrupt

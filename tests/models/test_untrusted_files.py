@@ -29,6 +29,8 @@ from attnlab.models import (
     ViTConfig,
 )
 from attnlab.position import RotaryPositions
+from attnlab.tasks.language import load_language
+from attnlab.tokenizer import Characters
 from attnlab.training import Run
 from tests.support.memory_limit import extra_memory
 from tests.support.registries import restored_registries
@@ -254,3 +256,40 @@ def test_a_mechanism_of_an_extension_is_bounded_too(tmp_path: Path) -> None:
         assert "rows is 'x'; give a whole number" in fails(tmp_path, config)
         config["model"]["attention"] = "stranger_table:rows=-3"
         assert "this model cannot be built" in fails(tmp_path, config)
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        "bigbird:block=16777216",
+        "bigbird:block=1,window_blocks=16777215",
+        "bigbird:block=2,global_blocks=16777216",
+        "bigbird:block=1,random_blocks=16777216",
+        "window:window=16777216",
+    ],
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_sizes_that_exceed_the_text_cost_no_memory(attention: str, causal: bool) -> None:
+    """No weight depends on these options. Every key is visible then, as with softmax."""
+    q, k, v = torch.randn(3, 2, 2, 7, 8).unbind()
+    sparse = attnlab.create_mechanism(attention, head_dim=8, heads=2)
+    expected = attnlab.create_mechanism("softmax", head_dim=8, heads=2)(q, k, v, Mask(causal))
+    for compiled in (False, True):
+        sparse.use_compiled = compiled
+        with extra_memory(LARGE):
+            out = sparse(q, k, v, Mask(causal))
+        assert torch.allclose(out, expected, atol=1e-5)
+    with extra_memory(LARGE):
+        last = sparse.read(q[:, :, -1:], sparse.absorb(k, v), 6)
+    softmax_last = expected[:, :, -1:]
+    assert torch.allclose(last, softmax_last, atol=1e-5)
+
+
+def test_a_tokenizer_of_another_model(tmp_path: Path) -> None:
+    save_run(tmp_path, MODELS["decoder"]())
+    Characters("abcdefghij").save(tmp_path)  # two ids more are reserved
+    message = "its tokenizer has 12 ids, but its model knows 11; they do not belong together"
+    with pytest.raises(ValueError, match=message):
+        load_language(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        attnlab.look(tmp_path, "abc")
