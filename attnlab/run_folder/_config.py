@@ -77,7 +77,10 @@ def read_config(folder: Path, *, follow_links: bool = True) -> RunConfig:
 def parse_config(content: Any) -> RunConfig:
     if not isinstance(content, dict):
         raise ValueError(NOT_A_RUN)
-    content = upgrade(content)
+    try:
+        content = upgrade(content)
+    except RecursionError:  # nested too deeply
+        raise ValueError(NOT_A_RUN) from None
     task, model, training = (content.get(name) for name in ("task", "model", "training"))
     sections = isinstance(task, dict) and isinstance(model, dict) and isinstance(training, dict)
     if not sections or content.get("format") != FORMAT or type(content["version"]) is not int:

@@ -65,7 +65,7 @@ class Certainty:
                 f"{folder}: was never trained on questions; use knowledge finetune or knowledge "
                 "learn"
             ) from None
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             reason = one_line(error, 200)
             raise ValueError(f"{path}: is damaged ({reason}); train the run again") from None
 

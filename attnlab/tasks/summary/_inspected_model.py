@@ -7,7 +7,7 @@ from pathlib import Path
 from attnlab.interpret._attnlab_models import InspectedAttnlabModel, tokenizer_in
 from attnlab.interpret._inspected_model import PreparedInput, display_name
 from attnlab.interpret._options import LookInput
-from attnlab.models import Model
+from attnlab.models import Model, Seq2Seq
 from attnlab.tasks.summary._token_ids import SummaryTextEncoding
 from attnlab.tasks.summary._training import text_encoding
 from attnlab.training import Run
@@ -16,10 +16,10 @@ from attnlab.training import Run
 def open_run(folder: Path) -> InspectedAttnlabModel:
     run, tokens = Run(folder), tokenizer_in(folder)
     model, task = run.model(), run.config()["task"]
-    if tokens is None:
+    if tokens is None or not isinstance(model, Seq2Seq):
         # its error says that there is no tokenizer
         return InspectedAttnlabModel(model, tokens, display_name(folder))
-    encoding = text_encoding(tokens, task, folder)
+    encoding = text_encoding(model, tokens, task, folder)
     return InspectedSummaryModel(model, encoding, display_name(folder))
 
 

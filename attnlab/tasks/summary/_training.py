@@ -10,7 +10,6 @@ from typing import Any
 
 from torch import nn
 
-from attnlab._argument_checks import LARGEST_SIZE
 from attnlab.models import Seq2Seq
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import CONFIG, TOKENIZER
@@ -222,20 +221,21 @@ def load_summary(folder: str | Path) -> tuple[Seq2Seq, SummaryTextEncoding, dict
     model = run.model()
     if not isinstance(model, Seq2Seq):
         raise ValueError(f"{folder}: its model is not an encoder-decoder; train the run again")
-    return model, text_encoding(run.tokenizer(model), config["task"], folder), config
+    return model, text_encoding(model, run.tokenizer(model), config["task"], folder), config
 
 
 def text_encoding(
-    tokenizer: Tokenizer, task: dict[str, Any], folder: str | Path
+    model: Seq2Seq, tokenizer: Tokenizer, task: dict[str, Any], folder: str | Path
 ) -> SummaryTextEncoding:
-    """The encoding that the task in a config.json describes."""
-    lengths: dict[str, Any] = {n: task.get(n) for n in ("text_tokens", "summary_tokens")}
-    for name, length in lengths.items():
-        if type(length) is not int or not 0 < length <= LARGEST_SIZE:
+    """The encoding that the task in a config.json describes. It must fit the model's contexts."""
+    parts = {"text_tokens": model.config.encoder, "summary_tokens": model.config.decoder}
+    for name, part in parts.items():
+        length = task.get(name)
+        if type(length) is not int or not 0 < length <= part.context:
             raise ValueError(
                 f"{folder}: the task in its {CONFIG} has no valid {name}; train the run again"
             )
-    return SummaryTextEncoding(tokenizer, *lengths.values())
+    return SummaryTextEncoding(tokenizer, task["text_tokens"], task["summary_tokens"])
 
 
 def _format_overview(

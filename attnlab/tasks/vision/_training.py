@@ -14,7 +14,7 @@ import torch
 
 from attnlab._help_groups import HelpGroup
 from attnlab._safe_files import write_text
-from attnlab._short_repr import short_repr
+from attnlab._short_repr import one_line, short_repr
 from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
 from attnlab.run_folder import StartMode, check_folder
@@ -374,7 +374,10 @@ def load_vision(folder: str | Path) -> tuple[Model, dict[str, Any]]:
 def open_run_data(config: dict[str, Any]) -> tuple[Dataset, Parts]:
     """The data set that a run was trained on, and its split."""
     source = config["task"]["data"]
-    dataset = open_matching_data(config, source)
+    try:
+        dataset = open_matching_data(config, source)
+    except OSError as error:  # such as a name that is too long
+        raise ValueError(f"the run's data cannot be opened ({one_line(error)})") from None
     parts = split_like_run(config, dataset)
     if parts is None:
         raise ValueError(
