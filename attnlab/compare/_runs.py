@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from attnlab._safe_files import read_json
+from attnlab._short_repr import one_line, short_repr
 from attnlab.tasks.comparison import Comparison, ComparisonTrial, TrialResult
 
 RESULTS, PAGE, FIGURES = "compare.json", "compare.html", "compare-*.svg"
@@ -66,23 +67,24 @@ def read_attempts(
         runs = [attempt for attempt in attempts if isinstance(attempt, ComparisonRun)]
         if same_task and any(metrics - {*run.outcome.metrics} for run in runs):
             raise ValueError("has runs without their metrics")
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         has_message = isinstance(error, ValueError) and not isinstance(error, ValidationError)
-        reason = str(error) if has_message else "its runs cannot be read"
+        reason = one_line(error) if has_message else "its runs cannot be read"
         raise ValueError(
             f"{path}: no comparison to resume ({reason}); give --overwrite to replace it"
         ) from None
     for name in {**old_plan, **plan}:
         if old_plan.get(name) != plan.get(name):
             raise ValueError(
-                f"{path}: the comparison has {name} {old_plan.get(name)!r}, not "
-                f"{plan.get(name)!r}; resume with the same settings"
+                f"{path}: the comparison has {short_repr(name)[1:-1]} "
+                f"{short_repr(old_plan.get(name))}, not {short_repr(plan.get(name))}; resume with "
+                "the same settings"
             )
     known_trials = set(trials)
     for trial in (*planned, *(attempt.trial for attempt in attempts)):
         if trial not in known_trials:
             raise ValueError(
-                f"{path}: the comparison has the run {trial.folder}, and yours does not; give at "
-                "least the same mechanisms and seeds, or --overwrite to replace it"
+                f"{path}: the comparison has the run {short_repr(trial.folder)[1:-1]}, and yours "
+                "does not; give at least the same mechanisms and seeds, or --overwrite to replace it"
             )
     return attempts

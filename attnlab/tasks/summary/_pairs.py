@@ -12,10 +12,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from attnlab._short_repr import short_repr
 from attnlab.tasks.language._split import hash_position
 from attnlab.tasks.language._text_files import read_text_file
 
-MAX_LISTED = 5  # line numbers in a message
+MAX_LISTED, MAX_COLUMNS = 5, 10  # line numbers and columns in a message
 MAX_FIELD = 2**24  # characters
 SUFFIXES = (".jsonl", ".csv", ".tsv")
 
@@ -165,9 +166,11 @@ def _unclosed_quote_message(path: Path, first: int, last: int, error: csv.Error)
 def _check_header(path: Path, header: list[str], columns: Columns) -> None:
     missing = [name for name in columns.names if name not in header]
     if missing:
+        listed = ", ".join(map(short_repr, header[:MAX_COLUMNS]))
+        more = ", ..." if len(header) > MAX_COLUMNS else ""
         raise ValueError(
-            f"{path}: has no column {missing[0]!r}; its columns are "
-            f"{', '.join(map(repr, header))}: name yours with --text-column and --summary-column"
+            f"{path}: has no column {missing[0]!r}; its columns are {listed}{more}: name "
+            "yours with --text-column and --summary-column"
         )
     twice = [name for name in columns.names if header.count(name) > 1]
     if twice:
