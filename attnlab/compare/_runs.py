@@ -85,6 +85,7 @@ def read_attempts(
         if trial not in known_trials:
             raise ValueError(
                 f"{path}: the comparison has the run {short_repr(trial.folder)[1:-1]}, and yours "
-                "does not; give at least the same mechanisms and seeds, or --overwrite to replace it"
+                "does not; give at least the same mechanisms and seeds, or --overwrite to replace "
+                "it"
             )
     return attempts
