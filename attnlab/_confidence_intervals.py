@@ -10,6 +10,8 @@ from statistics import NormalDist
 
 SMALLEST = 1e-16  # an error of 0 counts as this much, because its logarithm must be finite
 
+LARGEST = 1e300
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -36,6 +38,8 @@ class Estimate:
 
 def format_number(value: float | None, percent: bool = False) -> str:
     """Four digits, or tenths of a percent; a dash for None and NaN."""
+    if isinstance(value, int) and abs(value) > LARGEST:  # an int may exceed every float
+        value = math.inf if value > 0 else -math.inf
     if value is None or not math.isfinite(value):
         return "–" if value is None or math.isnan(value) else "∞" if value > 0 else "−∞"
     if percent:

@@ -17,7 +17,8 @@ from attnlab._short_repr import one_line
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MAX_PIXELS = 100_000_000  # a small file can decode to more than fits into memory
+MAX_PIXELS = 50_000_000  # a small file can decode to more than fits into memory
+PIECE = 2**20  # pixels that are converted at a time
 # common formats; some of Pillow's other readers start programs or are rarely tested
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = (
@@ -70,9 +71,7 @@ def _to_bytes(image: Image, file_format: str | None) -> Image:
 
     wide = image.mode == "I" and file_format == "PPM"  # 16 bits in a container of 32
     if image.mode.startswith("I;16") or wide:
-        values = np.asarray(image).astype(np.int64)
-        values[values == image.info.get("transparency")] = 65535
-        return Pillow.fromarray(((values + 128) // 257).astype(np.uint8))
+        return Pillow.fromarray(_high_bytes(np.asarray(image), image.info.get("transparency")))
     if image.mode == "I":
         raise ValueError(
             "it has 32 bits per channel, so the value of white is unknown; give 8 or 16 bits"
@@ -89,6 +88,17 @@ def _to_bytes(image: Image, file_format: str | None) -> Image:
         white = Pillow.new("RGBA", image.size, "white")
         image = Pillow.alpha_composite(white, image.convert("RGBA"))
     return image.convert("L" if gray else "RGB")
+
+
+def _high_bytes(values: np.ndarray, transparent: object) -> np.ndarray:
+    """16 bits to 8, with white where a pixel is transparent. Piece by piece, to need no copies."""
+    flat = values.reshape(-1)
+    out = np.empty(flat.shape, np.uint8)
+    for start in range(0, len(flat), PIECE):
+        piece = flat[start : start + PIECE].astype(np.int64)
+        piece[piece == transparent] = 65535
+        out[start : start + PIECE] = (piece + 128) // 257
+    return out.reshape(values.shape)
 
 
 def center_crop(image: Image, size: int) -> Tensor:

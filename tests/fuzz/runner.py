@@ -24,7 +24,7 @@ from tests.fuzz import base_files
 from tests.fuzz.targets import TARGETS, Target
 from tests.support.memory_limit import extra_memory
 
-MEMORY = 2**30
+MEMORY = 10**9
 SECONDS, SLOW = 10.0, 2.0
 MAX_MESSAGE = 2000
 FIELDS = struct.Struct("<qqqddq")  # next mutant, accepted, refused, start of it, slowest, memory
@@ -142,6 +142,7 @@ def _work(name: str, number: int, end: int, seed: int, shared: Any, log: Path) -
     for stream in (0, 1, 2):
         os.dup2(silence, stream)
     accepted = refused = 0
+    too_large = False
     slowest, base = 0.0, _resident()
     with log.open("a", encoding="utf-8") as file, contextlib.suppress(KeyboardInterrupt):
         for mutant_number in range(number, end):
@@ -158,6 +159,11 @@ def _work(name: str, number: int, end: int, seed: int, shared: Any, log: Path) -
                 file.write(json.dumps(row) + "\n")
                 file.flush()
             taken = time.monotonic() - start
+            if _peak() - base > MEMORY and not too_large:  # the peak never falls: report it once
+                too_large = True
+                problem = f"needs {(_peak() - base) / 1e6:.0f} MB of memory"
+                file.write(json.dumps({"mutant": mutant_number, "problem": problem}) + "\n")
+                file.flush()
             if taken > SLOW:
                 file.write(json.dumps({"mutant": mutant_number, "slow": taken}) + "\n")
                 file.flush()
