@@ -32,15 +32,20 @@ def test_a_warning_is_a_note_of_one_line(
 
 
 @pytest.mark.parametrize(
-    "options", ["--context 1000000000", "--width 8000000", "--layers 1000000000"]
+    ("options", "limit"),
+    [
+        ("--context 1000000000", "give at most 16,777,216"),
+        ("--layers 1000000000", "give at most 2,048"),
+        ("--width 8000000", "give smaller sizes"),
+    ],
 )
 def test_a_model_that_fits_no_memory_is_refused(
-    options: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    options: str, limit: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     code, out, err = run(f"language train {README} {options} --out {tmp_path}/run", capsys)
     assert (code, out, err.count("\n")) == (2, "", 1)
     name, size = options.removeprefix("--").split()
-    assert f"{name} {int(size):,}" in err
-    assert "this machine has" in err
-    assert "give smaller sizes" in err
+    assert name in err
+    assert f"{int(size):,}" in err
+    assert limit in err
     assert not (tmp_path / "run" / "config.json").exists()
