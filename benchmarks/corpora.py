@@ -1,13 +1,13 @@
 """Train on a text larger than memory: time, memory and speed.
 
-    python benchmarks/corpora.py make /tmp/corpora/large.txt --gb 3
-    python benchmarks/corpora.py measure /tmp/corpora/large.txt
-    python benchmarks/corpora.py knowledge 10000 30000 100000
+    python benchmarks/corpora.py make large.txt --gb 3
+    python benchmarks/corpora.py measure large.txt
+    python benchmarks/corpora.py knowledge --people 10000 30000 100000
 
 `make` writes text whose lines are distinct: passages of docstrings with other words in random
 places, some of them made up. `measure` trains with an empty cache, then with a full one, then in
 turn on this text and on a small part of it, and prints a table as JSON. `knowledge` runs `knowledge
-learn` and `knowledge pretrain` on worlds with so many people, with a small model and few epochs.
+learn` and `knowledge pretrain` on worlds of these sizes, with a small model and few epochs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ MODEL = "--tokenizer bpe --width 128 --layers 2 --heads 4 --context 256 --batch-
 def make(path: Path, size: int) -> None:
     """Write about `size` bytes of text."""
     random = np.random.default_rng(0)
-    source = b"\n".join(text.encode() for text in documentation_text(60_000_000)).split(b" ")
+    texts = documentation_text(min(60_000_000, size))
+    source = b"\n".join(text.encode() for text in texts).split(b" ")
     words, ids = np.unique(np.array(source, dtype=object), return_inverse=True)
     numbers = random.integers(0, len(SYLLABLES), (10**6, 3)).tolist()
     made_up = ["".join(SYLLABLES[n] for n in three).encode() for three in numbers]
@@ -53,7 +54,7 @@ def make(path: Path, size: int) -> None:
     done = 0
     with path.open("wb") as file:
         while done < size:
-            starts = random.integers(0, len(ids) - PASSAGE, BLOCK // PASSAGE)
+            starts = random.integers(0, len(ids) - PASSAGE, min(BLOCK, size // 8) // PASSAGE)
             block = ids[starts[:, None] + np.arange(PASSAGE)].ravel()
             chance = random.random(len(block))
             others = chance < OTHER
@@ -207,13 +208,13 @@ def main() -> None:
     measuring.add_argument("--steps", type=int, default=100)
     measuring.add_argument("--repeats", type=int, default=3)
     learning = commands.add_parser("knowledge")
-    learning.add_argument("counts", type=int, nargs="+")
+    learning.add_argument("--people", type=int, nargs="+", required=True)
     learning.add_argument("--folder", type=Path, default=Path("/tmp/corpora/knowledge"))
     options = parser.parse_args()
     if options.command == "make":
         make(options.path, round(options.gb * 1e9))
     elif options.command == "knowledge":
-        print(json.dumps(measure_knowledge(options.counts, options.folder), indent=2))
+        print(json.dumps(measure_knowledge(options.people, options.folder), indent=2))
     else:
         result = measure(options.path, options.folder, options.steps, options.repeats)
         print(json.dumps(result, indent=2))

@@ -21,7 +21,15 @@ PACKAGE = ROOT / "attnlab"
 # The parts of DESIGN.md, lowest layer first: a part imports only from itself and from lower layers.
 LAYERS = [
     {"_lazy", "_help_groups"},
-    {"errors", "extensions", "_confidence_intervals", "_join_words", "_notes", "_short_repr"},
+    {
+        "errors",
+        "extensions",
+        "_confidence_intervals",
+        "_join_words",
+        "_message_frames",
+        "_notes",
+        "_short_repr",
+    },
     {"_calibration", "_declared_types", "_pretokenize", "_safe_files"},
     {"_cache", "_tensor_files"},
     {"report", "run_folder"},

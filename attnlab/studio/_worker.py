@@ -18,8 +18,8 @@ from functools import partial
 from importlib import import_module
 from typing import IO, Any
 
+from attnlab._message_frames import Frame, pack_frame, read_frame
 from attnlab.studio._http_errors import RequestError
-from attnlab.studio._worker_messages import Frame, pack_frame, read_frame
 
 CAPABILITY_MODULE = "attnlab.studio._worker_runs"
 CALLS = {

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import attnlab
+from attnlab._message_frames import Frame, pack_frame, receive_frame
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._http_errors import RequestError
-from attnlab.studio._worker_messages import Frame, pack_frame, receive_frame
 
 PROGRAM = "attnlab.studio._worker"
 INBOX = 64  # frames that wait to be read; a worker that sends more must wait

@@ -366,7 +366,7 @@ def test_a_model_folder_of_attnlab_is_measured(tmp_path: Path) -> None:
         ("x", ["--text FILE"]),
         ("x --text x.txt --norms 2", ["--norms"]),
         ("x --text x.txt --images x", ["--text and --images", "one of them"]),
-        ("x --text nothing.txt", ["nothing.txt", "No such file"]),
+        ("x --text nothing.txt", ["nothing.txt", "does not exist"]),
         ("x --text x.txt --features 3", ["--features 3: give even numbers"]),
         ("x --text x.txt --windows 0", ["--windows 0: give 1 or more"]),
     ],

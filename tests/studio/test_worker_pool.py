@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnlab._message_frames import pack_frame, read_frame, receive_frame
 from attnlab.studio import _request_limits as limits
 from attnlab.studio import _worker_pool as worker_pool
 from attnlab.studio._http_errors import RequestError
 from attnlab.studio._jobs import JobQueue
-from attnlab.studio._worker_messages import pack_frame, read_frame, receive_frame
 from attnlab.studio._worker_pool import Worker, WorkerPool
 from tests.support.studio_client import studio_behind
 from tests.support.studio_secret_files import error_message

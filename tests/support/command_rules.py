@@ -192,6 +192,11 @@ RULES = (
     ),
     Rule("curl", "--fail-with-body --no-progress-meter", needs="curl"),
     Rule("ssh", "-G", needs="ssh"),
+    # files from strangers, texts larger than memory
+    Rule("python -m tests.fuzz", "--mutants 40 --target results report --out failures"),
+    Rule("python benchmarks/corpora.py make", "--gb 0.001"),
+    Rule("python benchmarks/corpora.py measure", "--steps 8 --repeats 1 --folder measured"),
+    Rule("python benchmarks/corpora.py knowledge", "--people 60 --folder learned"),
     # set-up
     Rule(
         "pip install -e",

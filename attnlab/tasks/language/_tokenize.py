@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 import threading
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
 
+from attnlab._message_frames import pack_frame, read_frame
 from attnlab.tasks.language._text_files import PIECE
 from attnlab.tokenizer import BPE, Tokenizer, parse_tokenizer
 
@@ -134,7 +134,7 @@ class TokenizingProcesses:
         )
         self.processes.append(process)
         self.local.process = process
-        _send(cast(IO[bytes], process.stdin), self.tokenizer.to_json())
+        _send(cast(IO[bytes], process.stdin), [self.tokenizer.to_json().encode()])
 
     def encode(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, Encoded]]:
         waiting: deque[tuple[list[Piece], Future[list[np.ndarray]]]] = deque()
@@ -149,8 +149,9 @@ class TokenizingProcesses:
     def _encode_batch(self, batch: list[Piece]) -> list[np.ndarray]:
         process = self.local.process
         try:
-            _send(process.stdin, [piece.text for piece in batch])
-            return pickle.load(process.stdout)
+            _send(process.stdin, [_to_bytes(piece.text) for piece in batch])
+            contents = _receive(process.stdout)
+            return [np.frombuffer(content, self.tokenizer.id_type) for content in contents]
         except (EOFError, BrokenPipeError):
             raise ValueError(
                 "a process that tokenizes the text has ended; there may be too little memory"
@@ -170,9 +171,25 @@ def _batches(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield batch
 
 
-def _send(stream: IO[bytes], message: object) -> None:
-    pickle.dump(message, stream, pickle.HIGHEST_PROTOCOL)
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _send(stream: IO[bytes], contents: Sequence[bytes]) -> None:
+    stream.write(pack_frame({"sizes": list(map(len, contents))}, b"".join(contents)))
     stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> list[bytes]:
+    """What `_send` sent; EOFError at the end."""
+    frame = read_frame(stream)
+    if frame is None:
+        raise EOFError
+    message, joined = frame
+    ends = list(accumulate(message["sizes"], initial=0))
+    if len(joined) < ends[-1]:
+        raise EOFError
+    return [joined[first:last] for first, last in pairwise(ends)]
 
 
 def _serve() -> None:
@@ -182,10 +199,11 @@ def _serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches it too, and then its input ends
     source, target = sys.stdin.buffer, sys.stdout.buffer
     try:
-        tokenizer = parse_tokenizer(pickle.load(source))
+        tokenizer = parse_tokenizer(_receive(source)[0].decode())
         while True:
-            _send(target, [tokenizer.encode_array(text)[0] for text in pickle.load(source)])
-    except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            texts = (content.decode("utf-8", "surrogatepass") for content in _receive(source))
+            _send(target, [tokenizer.encode_array(text)[0].tobytes() for text in texts])
+    except (EOFError, BrokenPipeError, ValueError):  # a message that was cut is not JSON
         os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Frames between the server and its workers: JSON followed by bytes, over pipes, without pickle."""
+"""Messages between processes, over pipes: JSON followed by bytes, never pickled."""
 
 from __future__ import annotations
 
