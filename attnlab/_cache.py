@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from attnlab._safe_files import PART, remove_partial_files, write_atomically
+from attnlab._safe_files import PART, is_locked, remove_partial_files, write_atomically
 
 T = TypeVar("T")
 
@@ -66,10 +66,10 @@ def remove_oldest(newest: Path, max_bytes: int) -> None:
     """
     for part in newest.parent.glob(f".*{PART}"):
         target = newest.with_name(part.name[1:].rsplit(".", 2)[0])
-        if target == newest or not _is_held(_lock_of(target)):
+        if target == newest or not is_locked(_lock_of(target)):
             remove_partial_files(target.parent, target.name)
     for lock in newest.parent.glob("*.lock"):
-        if not _is_held(lock):
+        if not is_locked(lock):
             lock.unlink(missing_ok=True)
     facts: dict[Path, os.stat_result] = {}
     for file in newest.parent.iterdir():
@@ -102,23 +102,12 @@ def _exclusive(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
                 is_first_wait = False
                 fcntl.flock(file, fcntl.LOCK_EX)
             if not _is_same_file(file.fileno(), path):
-                continue  # its last owner removed it, so nobody else would see this lock
+                continue  # its last owner removed it, so no other process would see this lock
             try:
                 yield
             finally:
                 path.unlink(missing_ok=True)
             return
-
-
-def _is_held(lock: Path) -> bool:
-    try:
-        with lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _is_same_file(handle: int, path: Path) -> bool:

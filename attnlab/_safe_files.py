@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import shutil
@@ -110,6 +111,18 @@ def open_regular(path: Path, *, follow_links: bool = False) -> BufferedReader:
     except BaseException:
         os.close(handle)
         raise
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds this lock file."""
+    try:
+        with open_regular(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def read_json(path: Path, max_bytes: int, *, follow_links: bool = False) -> Any:

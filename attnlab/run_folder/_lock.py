@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from attnlab._safe_files import open_regular, remove_partial_files
+from attnlab import _safe_files
+from attnlab._safe_files import remove_partial_files
 from attnlab.run_folder._file_names import CHECKPOINTS, LOCK
 
 TRIES = 10
@@ -37,14 +38,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def is_locked(folder: Path) -> bool:
     """Whether a process is training there."""
-    try:
-        with open_regular(folder / LOCK) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
+    return _safe_files.is_locked(folder / LOCK)
 
 
 def _acquire(file: IO[str]) -> bool:

@@ -122,7 +122,7 @@ class StudioRoute(APIRoute):
             except ClientDisconnect:
                 return error_response(400, "The body ended early.")
             except ClientGoneError:
-                return error_response(400, "The client disconnected.")  # nobody receives this
+                return error_response(400, "The client disconnected.")  # the answer goes nowhere
             except Exception as error:
                 traceback.print_exc(file=sys.stderr)
                 return error_response(

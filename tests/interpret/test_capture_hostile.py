@@ -264,7 +264,7 @@ def test_every_name_is_required(path_in_header: tuple[str | int, ...], path: Pat
     for name in set(at(*path_in_header)(HEADER)) - {"opening", "excess"}:
         header = copy.deepcopy(HEADER)
         del at(*path_in_header)(header)[name]
-        read_error(path, file_of(header, BLOCKS))
+        assert read_error(path, file_of(header, BLOCKS))
 
 
 @pytest.mark.parametrize(

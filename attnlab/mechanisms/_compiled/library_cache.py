@@ -75,7 +75,7 @@ def _digest(key: str, content: bytes) -> bytes:
 
 
 def load(content: bytes) -> ctypes.CDLL:
-    """Load the library with this content, from a file that nobody else can change."""
+    """Load the library with this content, from a file that no other process can change."""
     try:
         handle = os.memfd_create("attnlab-kernels")
     except (AttributeError, OSError):  # not Linux, or forbidden
@@ -131,7 +131,7 @@ def _build(path: Path, key: str, compile_to: Callable[[Path], None], alone: bool
             library = load(content)  # before it is stored: it must work
         except OSError as error:
             raise RuntimeError(f"they cannot be loaded: {error}") from error
-        # only this user can open this folder, so nobody can hold the file open for writing
+        # only this user can open this folder, so no other user can hold the file open for writing
         output.write_bytes(content + _digest(key, content))
         output.chmod(0o644)
         output.replace(path)

@@ -131,8 +131,8 @@ def _load(path: Path, tokenizer: Tokenizer) -> Corpus | None:
 
 
 def _read(file: IO[bytes], tokenizer: Tokenizer) -> Corpus | None:
-    """The corpus of an intact file. All of it is read through one open file, whose content nobody
-    can replace."""
+    """The corpus of an intact file. All of it is read through one open file, so another
+    process cannot replace its content."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - SIZE_BYTES))
     header_size = int.from_bytes(file.read(SIZE_BYTES), "little")
