@@ -38,7 +38,7 @@ OTHER, MADE_UP = 0.15, 0.02  # fractions of words that are replaced
 LABELED = 0.02  # fraction of the people in the world that questions are asked about
 SMALL_MODEL = "--width 32 --layers 1 --heads 2"
 SMALL_BYTES = 20 * 10**6
-MODEL = "--tokenizer bpe --width 128 --layers 2 --heads 4 --context 256 --batch-tokens 8192"
+MODEL = "--width 128 --layers 2 --heads 4 --context 256 --batch-tokens 8192"
 
 
 def make(path: Path, size: int) -> None:
@@ -132,8 +132,8 @@ def run(command: str, folder: Path) -> Trial:
     return trial
 
 
-def train(text: Path, folder: Path, steps: int) -> Trial:
-    trial = run(f"language train {text} --steps {steps} {MODEL}", folder)
+def train(text: Path, folder: Path, options: str) -> Trial:
+    trial = run(f"language train {text} --tokenizer bpe {options}", folder)
     lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
     pairs = pairwise(json.loads(line) for line in lines[5:])  # the first steps warm up
     trial.speed = statistics.median(
@@ -167,10 +167,10 @@ def measure_knowledge(counts: list[int], folder: Path) -> list[dict[str, Any]]:
     return results
 
 
-def measure(text: Path, folder: Path, steps: int, repeats: int) -> dict[str, Any]:
+def measure(text: Path, folder: Path, options: str, repeats: int) -> dict[str, Any]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    cold, warm = train(text, folder, steps), train(text, folder, steps)
+    cold, warm = train(text, folder, options), train(text, folder, options)
     size = text.stat().st_size
     small = folder / "small.txt"
     with text.open("rb") as file:
@@ -178,7 +178,7 @@ def measure(text: Path, folder: Path, steps: int, repeats: int) -> dict[str, Any
     speeds: dict[str, list[float]] = {"large": [], "small": []}
     for _ in range(repeats):  # in turn, because other programs disturb for a while
         for name, path in (("small", small), ("large", text)):
-            speeds[name].append(train(path, folder, steps).speed)
+            speeds[name].append(train(path, folder, options).speed)
     large_speed, small_speed = (statistics.median(speeds[name]) for name in ("large", "small"))
     result = {
         "text_mb": round(size / 1e6),
@@ -205,7 +205,7 @@ def main() -> None:
     measuring = commands.add_parser("measure")
     measuring.add_argument("path", type=Path)
     measuring.add_argument("--folder", type=Path, default=Path("/tmp/corpora/measure"))
-    measuring.add_argument("--steps", type=int, default=100)
+    measuring.add_argument("--training", default=f"--steps 100 {MODEL}", help="its options")
     measuring.add_argument("--repeats", type=int, default=3)
     learning = commands.add_parser("knowledge")
     learning.add_argument("--people", type=int, nargs="+", required=True)
@@ -216,7 +216,7 @@ def main() -> None:
     elif options.command == "knowledge":
         print(json.dumps(measure_knowledge(options.people, options.folder), indent=2))
     else:
-        result = measure(options.path, options.folder, options.steps, options.repeats)
+        result = measure(options.path, options.folder, options.training, options.repeats)
         print(json.dumps(result, indent=2))
 
 

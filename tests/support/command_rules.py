@@ -67,6 +67,7 @@ PLACEHOLDERS = (
 
 TINY = "--width 16 --layers 1 --heads 2"
 STEPS = f"--steps 2 {TINY}"
+EIGHT_STEPS = f"--steps 8 --context 32 --batch-tokens 512 {TINY}"
 FEW_SUMMARIES = (
     "--limit 60 --minutes 0.002 --seeds 1 --learning-rate-factors 1 --width 32 --vocabulary 400"
     " --features 16"
@@ -195,7 +196,10 @@ RULES = (
     # files from strangers, texts larger than memory
     Rule("python -m tests.fuzz", "--mutants 40 --target results report --out failures"),
     Rule("python benchmarks/corpora.py make", "--gb 0.001"),
-    Rule("python benchmarks/corpora.py measure", "--steps 8 --repeats 1 --folder measured"),
+    Rule(
+        "python benchmarks/corpora.py measure",
+        f"--repeats 1 --folder measured --training '{EIGHT_STEPS}'",
+    ),
     Rule("python benchmarks/corpora.py knowledge", "--people 60 --folder learned"),
     # set-up
     Rule(
