@@ -81,6 +81,7 @@ RULES = (
         f"--nproc-per-node 1 --rdzv-endpoint 127.0.0.1:PORT {STEPS} --context 16",
     ),
     Rule("torchrun", f"{STEPS} --context 16"),
+    Rule("attnlab language train$", f"notes.txt {STEPS} --context 16 --out runs/short"),
     Rule("attnlab language train notes.txt .*--resume", f"{STEPS} --context 16"),
     # facts
     Rule("attnlab knowledge pretrain$", f"{STEPS} --out runs/other", slow=True),
