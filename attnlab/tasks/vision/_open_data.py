@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from attnlab._short_repr import short_repr
 from attnlab.tasks.vision._cifar_files import (
     can_read_sheets,
     is_cifar_folder,
@@ -52,6 +53,8 @@ def open_data(source: str | Path | None = None, image_size: int | None = None) -
     ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']
     """
     source = DIGITS if source is None else source
+    if not str(source).isprintable():  # a run may come from someone else
+        raise ValueError(f"{short_repr(str(source))}: is not the name of a file or folder")
     if is_resized(source):
         return _open_image_folder(Path(source), image_size)
     dataset = _open_fixed_size(source)
