@@ -205,7 +205,8 @@ def main() -> None:
     measuring = commands.add_parser("measure")
     measuring.add_argument("path", type=Path)
     measuring.add_argument("--folder", type=Path, default=Path("/tmp/corpora/measure"))
-    measuring.add_argument("--training", default=f"--steps 100 {MODEL}", help="its options")
+    help_text = "options of attnlab language train"
+    measuring.add_argument("--training", default=f"--steps 100 {MODEL}", help=help_text)
     measuring.add_argument("--repeats", type=int, default=3)
     learning = commands.add_parser("knowledge")
     learning.add_argument("--people", type=int, nargs="+", required=True)

@@ -181,8 +181,11 @@ def _send(stream: IO[bytes], contents: Sequence[bytes]) -> None:
 
 
 def _receive(stream: IO[bytes]) -> list[bytes]:
-    """What `_send` sent; EOFError at the end."""
-    frame = read_frame(stream)
+    """What `_send` sent; EOFError at the end, also in the middle of a message."""
+    try:
+        frame = read_frame(stream)
+    except ValueError:  # it was cut, so it is not JSON
+        frame = None
     if frame is None:
         raise EOFError
     message, joined = frame
@@ -203,7 +206,7 @@ def _serve() -> None:
         while True:
             texts = (content.decode("utf-8", "surrogatepass") for content in _receive(source))
             _send(target, [tokenizer.encode_array(text)[0].tobytes() for text in texts])
-    except (EOFError, BrokenPipeError, ValueError):  # a message that was cut is not JSON
+    except (EOFError, BrokenPipeError):
         os._exit(0)
 
 

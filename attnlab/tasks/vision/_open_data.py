@@ -53,8 +53,6 @@ def open_data(source: str | Path | None = None, image_size: int | None = None) -
     ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9']
     """
     source = DIGITS if source is None else source
-    if not str(source).isprintable():  # a run may come from someone else
-        raise ValueError(f"{short_repr(str(source))}: is not the name of a file or folder")
     if is_resized(source):
         return _open_image_folder(Path(source), image_size)
     dataset = _open_fixed_size(source)
@@ -110,7 +108,9 @@ def _open_fixed_size(source: str | Path) -> Dataset:
             dataset, notes=[*dataset.notes, f"{path}: its folders of images were not read"]
         )
     if not path.exists():
-        raise ValueError(f"{path}: does not exist; give digits, fashion, {SUPPORTED}")
+        # the name may come from someone else's run, and contain line breaks
+        name = source if str(source).isprintable() else short_repr(str(source))
+        raise ValueError(f"{name}: does not exist; give digits, fashion, {SUPPORTED}")
     if path.suffix == ".npz":
         return read_npz(path)
     if _reader(path.parent) is not None:
