@@ -19,6 +19,7 @@ Mechanisms of your own
 
 Packages
     attnlab.mechanisms    the mechanisms          attnlab.training    the training loop
+    attnlab.gates         decay and strength      attnlab.layers      MultiHead, Block
     attnlab.models        decoder, encoder, ...   attnlab.tasks       what models learn
     attnlab.generate      decoding                attnlab.compare     mechanisms on a task
     attnlab.huggingface   other people's models   attnlab.claims      statements, tested

@@ -5,11 +5,13 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, D head size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch._C._functorch import TransformType
 
 from attnlab._short_repr import short_repr
 from attnlab.mask import Mask
@@ -22,12 +24,14 @@ NOT_CAUSAL = (
     "has no causal form, because every output mixes all positions; "
     "use it without a causal mask, or choose another mechanism"
 )
+ONLY_CAUSAL = "exists only in causal form; give {}"
 NO_CROSS = (
     "cannot do cross-attention, because it is defined by distances inside one sequence; "
     "use softmax or a kernel mechanism for it"
 )
 
 
+GATE_NAMES = ("log_decay", "write_strength")
 LARGEST_SIZE, LARGEST_FEATURES = 2**24, 2**20  # larger ones fit no memory
 USE_MASKS = "use causal=True, and key_mask=..., True for real tokens, for padding"
 ARGUMENTS_ELSEWHERE = {
@@ -70,6 +74,69 @@ def check_call(
         raise _error(mechanism, problem, ", ".join([*shapes, mask.describe()]))
 
 
+def check_gates(mechanism: Mechanism, k: Tensor, gates: dict[str, Tensor]) -> None:
+    """Refuse a missing or superfluous gate, another shape, and values outside a gate's range."""
+    expected = {gate.name: gate for gate in mechanism.gates}
+    for name, gate in expected.items():
+        if name not in gates:
+            raise ValueError(
+                f"{mechanism.name}: {name} is missing; give {name}={gate.axes}, {gate.range}"
+            )
+    for name, x in gates.items():
+        if name not in expected and name in GATE_NAMES:
+            takes = " and ".join(expected) or "no gate"
+            raise ValueError(f"{mechanism.name}: takes {takes}; leave out {name}")
+        if name not in expected:
+            raise TypeError(
+                f"{mechanism.name}: no argument {name!r}; "
+                "give mask=attnlab.Mask(causal=..., keys=...)"
+            )
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{mechanism.name}: {name} is a {type(x).__name__}; give a tensor")
+        if not x.is_floating_point():
+            raise ValueError(
+                f"{mechanism.name}: {name} holds {x.dtype}; give floating-point numbers"
+            )
+        gate = expected[name]
+        if x.shape != gate.shape(k):
+            raise ValueError(
+                f"{mechanism.name}: {name} has shape {tuple(x.shape)}; give {gate.axes}, "
+                f"here {gate.shape(k)}"
+            )
+
+
+def check_gate_range(mechanism: Mechanism, gates: dict[str, Tensor]) -> None:
+    """Refuse values outside a gate's range, once padding is 0."""
+    if _values_are_unknown():
+        return
+    for gate in mechanism.gates:
+        x = gates[gate.name].detach()
+        if not x.numel():
+            continue
+        low, high = (float(bound) for bound in x.aminmax())
+        if not (gate.low <= low and high <= gate.high and high < math.inf):  # also NaN
+            wrong = low if not gate.low <= low else high
+            raise ValueError(
+                f"{mechanism.name}: {gate.name} has the value {wrong:g}; give {gate.range}"
+            )
+
+
+def all_finite(*tensors: Tensor) -> bool:
+    """Whether no tensor holds infinity or NaN; True where the values are unknown."""
+    if _values_are_unknown():
+        return True
+    wide = torch.promote_types(tensors[0].dtype, torch.float32)
+    return all(bool(x.detach().sum(dtype=wide).isfinite()) for x in tensors)
+
+
+def _values_are_unknown() -> bool:
+    """Whether torch.compile traces the call, or torch.func.vmap maps it."""
+    if torch.compiler.is_compiling():
+        return True
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return any(level.key() == TransformType.Vmap for level in stack)
+
+
 def check_read(mechanism: Mechanism, q: Tensor, state: State, start: int | Tensor) -> None:
     for problem in _read_problems(mechanism, q, state, start):
         arguments = f"q {tuple(q.shape)}, a state of length {state.length}, start {start}"
@@ -84,14 +151,16 @@ def check_absorb(mechanism: Mechanism, k: Tensor, v: Tensor, state: State | None
         raise _error(mechanism, problem, f"{arguments}; a state of length {state.length}")
 
 
-def check_size(mechanism: Mechanism, **sizes: int | None) -> None:
-    """Refuse a size or option that is not a whole number above 0. Only max_length may be None."""
+def check_size(mechanism: Mechanism, *, least: int = 1, **sizes: int | None) -> None:
+    """Refuse a size or option that is not a whole number from `least` (0 or 1) on. Only max_length
+    may be None."""
+    wanted = "above 0" if least else "of 0 or more"
     for name, size in sizes.items():
         if size is None and name == "max_length":
             continue
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        if not isinstance(size, int) or isinstance(size, bool) or size < least:
             raise ValueError(
-                f"{mechanism.name}: {name} is {short_repr(size)}; give a whole number above 0"
+                f"{mechanism.name}: {name} is {short_repr(size)}; give a whole number {wanted}"
             )
         largest = LARGEST_FEATURES if name == "features" else LARGEST_SIZE
         if size > largest:
@@ -139,9 +208,19 @@ def _call_problems(
         yield f"q, k and v must have one dtype, not {' and '.join(sorted(map(str, dtypes)))}"
     if mask.keys is not None and mask.keys.shape != (B, S):
         yield f"the mask's keys must have shape {(B, S)}, one value for each key"
+    if mask.segments is not None:
+        if not mechanism.card.packs:
+            yield "cannot attend to packed documents; give each document a row of its own"
+        elif mask.segments.shape != (B, S):
+            yield f"the mask's segments must have shape {(B, S)}, one number for each key"
+        elif q is not None and q.shape[2] != S:
+            yield f"packed documents are self-attention; give {S} queries, one for each key"
     if isinstance(mask.start, Tensor) and mask.start.shape != (B,):
         yield f"the mask's start must be one number, or {B} of them, one per row"
-    yield from _length_problems(mechanism, S)
+    if mask.segments is None:
+        yield from _length_problems(mechanism, S)
+    elif mechanism.max_length is not None and not torch.compiler.is_compiling():
+        yield from _length_problems(mechanism, mask.longest_document(S))
     if q is not None:
         yield from _query_problems(mechanism, q, B)
         yield from _mask_problems(mechanism, q.shape[2], S, mask)
@@ -166,6 +245,8 @@ def _query_problems(mechanism: Mechanism, q: Tensor, B: int) -> Iterator[str]:
 def _mask_problems(mechanism: Mechanism, T: int, S: int, mask: Mask) -> Iterator[str]:
     if mask.causal and not mechanism.card.causal:
         yield NOT_CAUSAL
+    if not mask.causal and not mechanism.card.bidirectional:
+        yield ONLY_CAUSAL.format("attnlab.Mask(causal=True)")
     if mechanism.card.cross or T == 0:
         return
     first, last = _least_and_greatest(mask.start)
@@ -207,8 +288,10 @@ def _read_problems(
         yield f"start must be one number, or {state.batch} of them, one per row"
     if mechanism.card.cross:
         return
-    at_end = torch.as_tensor(start + q.shape[2] == state.length)
-    if not bool(at_end.all()):
+    at_end = start + q.shape[2] == state.length
+    if isinstance(at_end, Tensor):  # torch.compile does not know its values
+        at_end = torch.compiler.is_compiling() or bool(at_end.all())
+    if not at_end:
         yield (
             f"{NO_CROSS}; it reads only for the newest tokens: "
             "start must be the state's length minus the number of queries"

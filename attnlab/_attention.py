@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, cast, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab._argument_checks import unknown_argument
+from attnlab._argument_checks import GATE_NAMES, ONLY_CAUSAL, unknown_argument
 from attnlab._create_mechanism import (
     create_mechanism,
     find_mechanism,
@@ -22,7 +22,7 @@ from attnlab._create_mechanism import (
 )
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
-from attnlab.mechanisms._mechanism_per_head_group import HeadGroups
+from attnlab.mechanisms._mechanism_per_head_group import HeadGroups, group_gate, members_of
 
 Array = TypeVar("Array", Tensor, np.ndarray[Any, Any])
 Mechanisms = tuple[tuple[type[Mechanism], int, tuple[tuple[str, type, Any], ...]], ...]
@@ -63,7 +63,8 @@ def attention(
     `mechanism` is a name with options, such as "favor:features=64", as in models; options can
     also be keyword arguments. With `causal=True` a query sees no later key. `key_mask` (B, S) is
     True for real tokens and False for padding. With `return_weights=True` you get
-    (output, A), where A (B, H, T, S) holds the attention weights.
+    (output, A), where A (B, H, T, S) holds the attention weights. Mechanisms with gates take them
+    as keyword arguments: log_decay=..., write_strength=....
 
     >>> import numpy as np
     >>> import attnlab
@@ -85,12 +86,19 @@ def attention(
     check_axes(tensors)
     missing = (None,) * (4 - axes)
     Q, K, V = (x[missing] for x in tensors.values())
+    gates = {
+        name: as_tensor(name, options.pop(name))[missing]
+        for name in gate_names(mechanism)
+        if name in options
+    }
     mask = Mask(causal=bool(causal), keys=as_key_mask(key_mask, axes))
     if isinstance(mechanism, str):
-        mechanism = mechanism_for(mechanism, Q, options)
-    results = [mechanism(Q, K, V, mask)]  # (B, H, T, M)
+        mechanism = mechanism_for(mechanism, Q, K.shape[2], options)
+    if not (causal or mechanism.card.bidirectional):
+        raise ValueError(f"{mechanism.name}: {ONLY_CAUSAL.format('causal=True')}")
+    results = [mechanism(Q, K, V, mask, **gates)]  # (B, H, T, M)
     if return_weights:
-        results.append(mechanism.weights(Q, K, mask))  # (B, H, T, S)
+        results.append(cast(Any, mechanism).weights(Q, K, mask, **gates))  # (B, H, T, S)
     first = (0,) * (4 - axes)
     results = [x[first] for x in results]
     if isinstance(q, np.ndarray):
@@ -107,6 +115,7 @@ def check_arguments(mechanism: object, options: dict[str, Any], **switches: obje
             f"attention: mechanism is a {type(mechanism).__name__}; give a name, such as "
             "'softmax' or 'favor:features=64' (a mask goes to causal= and key_mask=)"
         )
+    options = {name: x for name, x in options.items() if name not in gate_names(mechanism)}
     if isinstance(mechanism, Mechanism) and options:
         raise TypeError(
             f"attention: a mechanism that already exists takes no options ({', '.join(options)}); "
@@ -116,6 +125,16 @@ def check_arguments(mechanism: object, options: dict[str, Any], **switches: obje
         if not isinstance(value, bool | np.bool_):
             text = type(value).__name__ if isinstance(value, Tensor | np.ndarray) else repr(value)
             raise TypeError(f"attention: {name} is {text}; give True or False")
+
+
+def gate_names(mechanism: str | Mechanism) -> list[str]:
+    """The gates that a mechanism takes besides q, k and v, and those that others take: the call
+    refuses them by name."""
+    if isinstance(mechanism, Mechanism):
+        return [*GATE_NAMES, *(gate.name for gate in mechanism.gates)]
+    kinds = [find_mechanism(name) for _, name, _ in parse_groups(mechanism)]
+    own = [(gate.name, index) for index, kind in enumerate(kinds) for gate in kind.gates]
+    return [*GATE_NAMES, *(name if len(kinds) == 1 else group_gate(name, n) for name, n in own)]
 
 
 def as_tensor(name: str, x: object) -> Tensor:
@@ -171,24 +190,34 @@ def as_key_mask(key_mask: Any, axes: int) -> Tensor | None:
     return key_mask
 
 
-def mechanism_for(spec: str, q: Tensor, options: dict[str, Any]) -> Mechanism:
-    """The mechanism that a spec such as "favor:features=64" describes, for these queries."""
+def mechanism_for(spec: str, q: Tensor, keys: int, options: dict[str, Any]) -> Mechanism:
+    """The mechanism that a spec such as "favor:features=64" describes, for these queries and this
+    many keys."""
     groups = parse_groups(spec)
     if options and len(groups) > 1:
         raise ValueError(
             f"attention {spec!r} has several groups; write the options of each group into the text"
         )
-    for _, name, _ in groups:
-        if find_mechanism(name).card.learned:
-            raise ValueError(
-                f"{name}: has learned parameters, which one call cannot train; use "
-                f"attnlab.create_mechanism({name!r}, head_dim=..., heads=..., max_length=...)"
-            )
     described: Mechanisms = tuple(
         (find_mechanism(part.name), part.heads, cache_key(part.name, {**part.options, **options}))
         for part in parse_attention(spec, q.shape[1])
     )
-    return cached_mechanism(described, q.shape[3], q.device)
+    for kind, _, _ in described:
+        refuse_learned(kind)
+    needs_length = any(kind.card.needs_length for kind, _, _ in described)
+    length = max(q.shape[2], keys, 1) if needs_length else None
+    mechanism = cached_mechanism(described, q.shape[3], length, q.device)
+    for member in members_of(mechanism):
+        refuse_learned(member)  # its options made it so
+    return mechanism
+
+
+def refuse_learned(mechanism: Mechanism | type[Mechanism]) -> None:
+    if mechanism.card.learned:
+        raise ValueError(
+            f"{mechanism.name}: has learned parameters, which one call cannot train; use "
+            f"attnlab.create_mechanism({mechanism.name!r}, head_dim=..., heads=..., max_length=...)"
+        )
 
 
 def cache_key(mechanism: str, options: dict[str, Any]) -> tuple[tuple[str, type, Any], ...]:
@@ -213,7 +242,9 @@ def cache_key(mechanism: str, options: dict[str, Any]) -> tuple[tuple[str, type,
 
 
 @lru_cache(maxsize=64)
-def cached_mechanism(groups: Mechanisms, head_dim: int, device: torch.device) -> Mechanism:
+def cached_mechanism(
+    groups: Mechanisms, head_dim: int, length: int | None, device: torch.device
+) -> Mechanism:
     """Kept between calls, because random directions take longer to sample than to use.
 
     The key holds classes, not names: a name can be registered again.
@@ -224,6 +255,7 @@ def cached_mechanism(groups: Mechanisms, head_dim: int, device: torch.device) ->
                 kind.name,
                 head_dim=head_dim,
                 heads=heads,
+                max_length=length if kind.card.needs_length else None,
                 **{name: value for name, _, value in options},
             )
             for kind, heads, options in groups

@@ -43,9 +43,11 @@ def create_mechanism(
     names = [option.name for option in mechanism_options(name)]
     for option in options:
         if option not in names:
-            near = get_close_matches(option, names, n=1, cutoff=0.5)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            gates = [gate.name for gate in mechanism.gates]
+            near = get_close_matches(option, [*names, *gates], n=1, cutoff=0.5)
+            hint = f"; did you mean {near[0]!r}?" if near and near[0] != option else ""
             listed = ", ".join(names) or "none"
+            listed += f"; its gates, given with q, k and v: {', '.join(gates)}" if gates else ""
             raise ValueError(
                 f"{name}: no option {short_repr(option)}{hint} (its options: {listed})"
             )
@@ -63,24 +65,106 @@ def _check_option_types(mechanism: type[Mechanism], options: Mapping[str, Any]) 
 
 
 def create_attention(
-    spec: str, *, head_dim: int, heads: int, max_length: int | None = None, dropout: float = 0.0
-) -> Mechanism:
+    spec: str, *, head_dim: int, heads: int, max_length: int | None = None, dropout: float = 0.0,
+    **options: Any,
+) -> Mechanism:  # fmt: skip
     """The attention that `spec` describes, for all heads of a layer.
 
     Write a name ("favor"), a name with options ("favor:features=64,orthogonal=false"), or one
     mechanism for each group of heads ("6*window:window=32+2*softmax"). `max_length` goes to the
-    mechanisms that need it, `dropout` to those that have it; an option in `spec` overrides both.
+    mechanisms that need it, `dropout` to those that have it, `options` to all; an option in `spec`
+    overrides them.
     """
     members = [
         create_mechanism(
             part.name,
             head_dim=head_dim,
             heads=part.heads,
-            **{**_layer_options(part.name, max_length, dropout), **part.options},
+            **{**_layer_options(part.name, max_length, dropout), **options, **part.options},
         )
         for part in parse_attention(spec, heads)
     ]
     return members[0] if len(members) == 1 else HeadGroups(members)
+
+
+LAYER_OPTIONS: dict[str, Any] = {
+    "convolution": 0,
+    "output_gate": False,
+    "head_norm": False,
+    "normalize": False,
+    "latent": 0,
+}
+"""Options of `MultiHead` that a spec may contain, and their values where nothing else is set."""
+SIGMOID_GATE = ("output_gate", "sigmoid")  # true means silu
+LARGEST = {"convolution": (64, "tokens"), "latent": (65_536, "numbers")}
+
+
+def split_layer_options(
+    spec: str, given: Mapping[str, Any], decoder: bool
+) -> tuple[str, dict[str, Any]]:
+    """The spec without the options of the layer, and those options.
+
+    What is written in the spec comes first, then what is `given`, then the defaults of the
+    mechanism. Defaults apply in a `decoder` only: a convolution over the past has no place
+    elsewhere.
+    """
+    written: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    groups = []
+    for count, name, options in parse_groups(spec):
+        kind = find_mechanism(name)
+        own = dict(options)
+        for option in LAYER_OPTIONS:
+            if option in own:
+                value = own.pop(option)
+                if written.setdefault(option, value) != value:
+                    raise ValueError(
+                        f"attention {spec!r}: {option} is both {written[option]!r} and {value!r}; "
+                        "it holds for the whole layer, so give one value"
+                    )
+            if decoder and kind.layer_defaults.get(option):
+                defaults[option] = kind.layer_defaults[option]
+        for option, value in kind.layer_defaults.items():
+            if option not in LAYER_OPTIONS:
+                own.setdefault(option, value)
+        groups.append(("" if count is None else f"{count}*") + format_spec(name, own))
+    chosen = {name: value for name, value in given.items() if value is not None}
+    result = {**LAYER_OPTIONS, **defaults, **chosen, **written}
+    for option, usual in LAYER_OPTIONS.items():
+        value = result[option]
+        most, unit = LARGEST.get(option, (1, ""))
+        if (option, value) == SIGMOID_GATE:
+            continue
+        if type(value) is not type(usual) or not 0 <= value <= most:
+            wanted = f"0 to {most} {unit}" if unit else "true or false"
+            wanted += " or sigmoid" if option in SIGMOID_GATE else ""
+            raise ValueError(f"attention {spec!r}: {option} is {value!r}; give {wanted}")
+    if result["convolution"] and not decoder:
+        raise ValueError(
+            f"attention {spec!r}: a convolution sees only earlier tokens, so it works only in the "
+            "self-attention of a decoder"
+        )
+    if result["latent"]:
+        _check_latent(spec, result)
+    return "+".join(groups), result
+
+
+def _check_latent(spec: str, options: Mapping[str, Any]) -> None:
+    groups = parse_groups(spec)
+    kind = find_mechanism(groups[0][1])
+    problem = ""
+    if len(groups) > 1:
+        problem = "all heads share the latent keys, so give one mechanism for all"
+    elif not kind.by_scores:
+        names = ", ".join(name for name, other in MECHANISMS.items() if other.by_scores)
+        problem = f"{kind.name} cannot read latent keys; choose from {names}"
+    elif options["normalize"]:
+        problem = (
+            "latent keys are normalized already; leave out normalize (--normalize-queries), or "
+            "write normalize=false"
+        )
+    if problem:
+        raise ValueError(f"attention {spec!r}: latent={options['latent']}: {problem}")
 
 
 def create_heads(
@@ -165,6 +249,15 @@ def _parse_group(part: str, spec: str) -> tuple[int | None, str, dict[str, Any]]
     return int(count) if star else None, resolve_alias(name.strip()), options
 
 
+def format_spec(name: str, options: Mapping[str, Any]) -> str:
+    """The text of a mechanism with options: favor:features=64."""
+    listed = ",".join(
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+        for key, value in options.items()
+    )
+    return f"{name}:{listed}" if listed else name
+
+
 def _parse_value(text: str) -> Any:
     try:
         return json.loads(text.lower())
@@ -217,6 +310,22 @@ def find_mechanism(name: str) -> type[Mechanism]:
             "load your own with attnlab --extension FILE.py)"
         )
     return MECHANISMS[name]
+
+
+def what_needs_training(spec: str) -> str:
+    """What a mechanism needs besides q, k and v, if a trained layer must make it; else empty.
+
+    `spec` has one group. Some options bring parameters, as in "softmax:sink=learned".
+    """
+    ((_, name, options),) = parse_groups(spec)
+    kind = find_mechanism(name)
+    if kind.gates:
+        return f"gates ({', '.join(gate.name for gate in kind.gates)})"
+    learned = kind.card.learned
+    if options and not learned:
+        sizes = {"head_dim": 8, "heads": 1, "max_length": 8}
+        learned = create_mechanism(name, **{**sizes, **options}).card.learned
+    return "learned parameters" if learned else ""
 
 
 def mechanism_options(name: str) -> list[Option]:

@@ -15,6 +15,8 @@ NEEDED = {
     str: "a text",
     int | None: "a whole number or null",
     float | None: "a number or null",
+    str | None: "a text or null",
+    str | float | None: "a number, a text or null",
     str | list[str]: "a text or a list of texts",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -11,25 +12,31 @@ from rich.console import Console
 from rich.table import Table
 
 from attnlab._create_mechanism import find_mechanism, mechanism_options
+from attnlab._join_words import join_words
 from attnlab.laws import check_laws
+from attnlab.mechanism import Card, Mechanism
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms._compiled import status
 
 LEGEND = """
-causal: has a causal form; cross: can read another sequence; padding: padded
-keys change nothing; const. state: the decoding state stops growing; rows to 1:
-the weights of a query sum to 1. Cost of one head, beyond q, k, v and output:
-N tokens, D head size, C features, R rank, W visible keys.
-attnlab mechanisms NAME shows one mechanism, its paper and its options."""
+causal: has a causal form (only: has no other); cross: can read another
+sequence; pack: takes several documents in one row; const state: the decoding
+state stops growing; rows to 1: the weights of a query sum to 1. Cost of one
+head, beyond q, k, v and output: N tokens, D head size, C features, R rank, W
+visible keys.
+attnlab mechanisms NAME shows one mechanism: its paper, gates and options."""
 
 
 def mechanism_to_dict(name: str) -> dict[str, Any]:
-    card = asdict(find_mechanism(name).card)
-    path = computed_in(name)
+    kind, path = find_mechanism(name), computed_in(name)
     return {
         "name": name,
         "path": path,
-        **card,
+        **asdict(kind.card),
+        "gates": [
+            {"name": gate.name, "shape": gate.axes, "range": gate.range} for gate in kind.gates
+        ],
+        "layer_defaults": dict(kind.layer_defaults),
         "options": [asdict(option) for option in mechanism_options(name)],
     }
 
@@ -56,37 +63,64 @@ def print_all(console: Console | None = None) -> None:
     console = console or Console()
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column("mechanism", style="bold", no_wrap=True)
-    for heading in ("causal", "cross", "pad-\nding", "const.\nstate", "rows\nto 1"):
+    for heading in ("causal", "cross", "pack", "const\nstate", "rows\nto 1"):
         table.add_column(heading, no_wrap=True)
     for heading in ("time", "memory", "arXiv"):
         table.add_column(heading, no_wrap=True)
     for name, mechanism in MECHANISMS.items():
         card = mechanism.card
-        can = (card.causal, card.cross, card.padding, card.constant_state, card.rows_sum_to_one)
-        table.add_row(name, *map(yes_no, can), card.time, card.memory, card.arxiv)
+        can = (card.cross, card.packs, card.constant_state, card.rows_sum_to_one)
+        can_text = (causal_form(card), *map(yes_no, can))
+        table.add_row(name, *can_text, card.time, card.memory, card.arxiv)
     console.print(table)
     console.print(LEGEND, highlight=False)
     console.print(describe_paths(), highlight=False)
 
 
+def mechanism_facts(kind: type[Mechanism]) -> list[tuple[str, str]]:
+    """What a mechanism can do and what it needs: (fact, value) for the terminal and the pages."""
+    card = kind.card
+    inputs = [letter for letter, uses in (("q", card.uses_query), ("k", card.uses_key)) if uses]
+    inputs += ["gates"] if kind.gates else []
+    facts = [
+        ("time of one head", card.time),
+        ("memory beyond q, k, v, output", card.memory),
+        ("causal form", causal_form(card)),
+        ("cross-attention", yes_no(card.cross)),
+        ("packed documents", yes_no(card.packs)),
+        ("decoding state", "constant size" if card.constant_state else "grows with the tokens"),
+        ("rows sum to 1", yes_no(card.rows_sum_to_one)),
+        ("negative weights", yes_no(card.signed)),
+        ("learned parameters", yes_no(card.learned)),
+        ("computed from", join_words(inputs) or "positions alone"),
+    ]
+    if not card.one_graph:
+        facts.append(("torch.compile", "in several graphs; not under vmap"))
+    facts += [(f"gate {gate.name}", f"{gate.axes}, {gate.range}") for gate in kind.gates]
+    if kind.layer_defaults:
+        facts.append(("defaults in models", options_text(kind.layer_defaults)))
+    return facts
+
+
+def causal_form(card: Card) -> str:
+    return "only" if card.causal and not card.bidirectional else yes_no(card.causal)
+
+
+def options_text(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={json.dumps(value)}" for name, value in options.items())
+
+
 def print_one(name: str, console: Console | None = None) -> None:
     console = console or Console()
-    card = find_mechanism(name).card
+    kind = find_mechanism(name)
+    card = kind.card
     console.print(f"[bold]{name}[/bold]: {card.summary}", highlight=False)
     facts = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     facts.add_row("paper", f"{card.paper}, arXiv:{card.arxiv}")
-    facts.add_row("time, memory", f"{card.time}; {card.memory}")
-    facts.add_row("causal", yes_no(card.causal))
-    facts.add_row("cross-attention", yes_no(card.cross))
-    facts.add_row("padding", yes_no(card.padding))
-    facts.add_row("decoding state", "constant size" if card.constant_state else "grows")
-    facts.add_row("rows sum to 1", yes_no(card.rows_sum_to_one))
-    facts.add_row("negative weights", yes_no(card.signed))
-    facts.add_row("learned parameters", yes_no(card.learned))
-    used = [letter for letter, uses in (("q", card.uses_query), ("k", card.uses_key)) if uses]
+    for fact, value in mechanism_facts(kind):
+        facts.add_row(fact, value)
     facts.add_row("computed in", computed_in(name))
-    facts.add_row("computed from", " and ".join(used) or "positions alone")
-    console.print(facts)
+    console.print(facts, highlight=False)
     required = ", max_length=..." if card.needs_length else ""
     console.print(
         f'\nattnlab.create_mechanism("{name}", head_dim=..., heads=...{required}, [options])',

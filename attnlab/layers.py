@@ -7,23 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab._create_mechanism import create_attention
+from attnlab._create_mechanism import create_attention, split_layer_options
+from attnlab.convolution import ShortConvolution
+from attnlab.gates import Gates
+from attnlab.latent import LatentKeys
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import fast_dropout
 from attnlab.position import RotaryPositions
 from attnlab.state import State
+
+__all__ = ["Block", "FeedForward", "MultiHead"]
 
 
 class MultiHead(nn.Module):
     """Multi-head attention with any mechanism. Builds only the projections that it uses.
 
     With `memory_width` it is cross-attention: keys and values come from another sequence.
+
+    `convolution` is the length of a short causal convolution over q, k and v (0: none),
+    `output_gate` multiplies the output by silu(W x), or by sigmoid(W x) if it is "sigmoid",
+    `head_norm` normalizes each head's output, and `normalize` queries and keys. `latent` is the
+    size of one latent key that all heads share (`LatentKeys`; 0: none). Each mechanism has defaults
+    for them, as in its paper. `attention` may set them too: "gla:convolution=4".
     """
 
     def __init__(
@@ -40,19 +51,70 @@ class MultiHead(nn.Module):
         bias: bool = True,
         rotary: RotaryPositions | None = None,
         normalize: bool = False,
+        convolution: int | None = None,
+        output_gate: bool | Literal["sigmoid"] | None = None,
+        head_norm: bool | None = None,
+        latent: int | None = None,
     ) -> None:
         super().__init__()
-        key_heads = heads if key_heads is None else key_heads
+        shared, key_heads = key_heads, heads if key_heads is None else key_heads
         if min(width, heads, key_heads) < 1 or width % heads or heads % key_heads:
             raise ValueError(
                 f"MultiHead: width is {width}, heads {heads}, key_heads {key_heads}; "
                 "width must be a multiple of heads, and heads a multiple of key_heads"
             )
-        self.heads, self.key_heads, self.head_dim = heads, key_heads, width // heads
+        cross = memory_width is not None
+        given = {
+            "convolution": convolution,
+            "output_gate": output_gate,
+            "head_norm": head_norm,
+            "latent": latent,
+            "normalize": normalize or None,
+        }
+        attention, options = split_layer_options(attention, given, causal and not cross)
+        rank = options["latent"]
+        self.heads, self.head_dim = heads, width // heads
+        self.key_heads = key_heads = 1 if rank else key_heads
+        self.latent = LatentKeys(heads, self.head_dim, rank, rotary) if rank else None
+        query_dim, key_dim = self.head_dim, self.head_dim
+        fixed = {}
+        if self.latent is not None:
+            query_dim, key_dim = self.latent.query_dim, self.latent.key_dim
+            fixed = {"beta": query_dim**-0.5}
         self.mechanism = create_attention(
-            attention, head_dim=self.head_dim, heads=heads, max_length=max_length, dropout=dropout
+            attention, head_dim=key_dim, heads=heads, max_length=max_length, dropout=dropout,
+            **fixed,
+        )  # fmt: skip
+        self._check_form(attention, cross, causal)
+        if rank and (cross or shared is not None):
+            raise ValueError(
+                f"{attention}: latent keys are for self-attention without key_heads; leave out "
+                f"{'latent' if cross else 'key_heads'}"
+            )
+        card = self.mechanism.card
+        # positions of two sequences are unrelated
+        self.rotary = None if cross or rank else rotary
+        q = heads * query_dim if card.uses_query else 0
+        k = key_heads * key_dim if card.uses_key else 0
+        v = 0 if rank else key_heads * self.head_dim  # latent keys are the values too
+        self.sizes = (q, k, v)
+        self.query = nn.Linear(width, q, bias=bias) if cross and q else None
+        # one matrix product for everything that reads the same input
+        self.project = nn.Linear(
+            width if memory_width is None else memory_width, (0 if cross else q) + k + v, bias=bias
         )
-        card, cross = self.mechanism.card, memory_width is not None
+        self.out = nn.Linear(width, width, bias=bias)
+        self.gates = self.mechanism.create_gates(memory_width or width, key_heads)
+        self.query_norm = nn.RMSNorm(self.head_dim) if options["normalize"] and q else None
+        self.key_norm = nn.RMSNorm(self.head_dim) if options["normalize"] and k else None
+        taps = int(options["convolution"])
+        self.convolution = ShortConvolution(q + k + v, taps) if taps > 1 else None
+        self.output_gate = nn.Linear(width, width, bias=bias) if options["output_gate"] else None
+        self.gate_function = torch.sigmoid if options["output_gate"] == "sigmoid" else F.silu
+        self.head_norm = nn.RMSNorm(self.head_dim) if options["head_norm"] else None
+
+    def _check_form(self, attention: str, cross: bool, causal: bool) -> None:
+        card = self.mechanism.card
         if cross and not card.cross:
             raise ValueError(
                 f"{attention}: cannot do cross-attention; use softmax or a kernel mechanism"
@@ -61,65 +123,90 @@ class MultiHead(nn.Module):
             raise ValueError(
                 f"{attention}: has no causal form, which a decoder needs; choose another mechanism"
             )
-        self.rotary = None if cross else rotary  # positions of two sequences are unrelated
-        q = heads * self.head_dim if card.uses_query else 0
-        k = key_heads * self.head_dim if card.uses_key else 0
-        v = key_heads * self.head_dim
-        self.sizes = (q, k, v)
-        self.query = nn.Linear(width, q, bias=bias) if cross and q else None
-        # one matrix product for everything that reads the same input
-        self.project = nn.Linear(
-            width if memory_width is None else memory_width, (0 if cross else q) + k + v, bias=bias
-        )
-        self.out = nn.Linear(width, width, bias=bias)
-        self.query_norm = nn.RMSNorm(self.head_dim) if normalize and q else None
-        self.key_norm = nn.RMSNorm(self.head_dim) if normalize and k else None
+        if not causal and not card.bidirectional:
+            raise ValueError(
+                f"{attention}: exists only in causal form, so it works only in a decoder; choose "
+                "another mechanism"
+            )
 
     def forward(self, x: Tensor, mask: Mask, memory: Tensor | None = None) -> Tensor:
         """(B, T, W) -> (B, T, W); memory (B, S, memory width) for cross-attention."""
-        return self._join(self.mechanism(*self._split(x, mask, memory), mask))
+        if memory is None:
+            mask.check_tokens(*x.shape[:2])
+        (q, k, v), gates, _ = self._split(x, mask, memory)
+        return self._join(self.mechanism(q, k, v, mask, **gates), x)
 
-    def prefill(self, x: Tensor, mask: Mask) -> tuple[Tensor, State]:
+    def prefill(self, x: Tensor, mask: Mask) -> tuple[Tensor, LayerState]:
         """Causal self-attention over right-padded prompts, and the state to continue from."""
-        q, k, v = self._split(x, mask, None)
+        (q, k, v), gates, inputs = self._split(x, mask)
         # padding comes after every real token, so the causal mask already hides it
-        out = self.mechanism(q, k, v, Mask(causal=True))
-        return self._join(out), self.mechanism.absorb(k, v, mask.keys)
+        out = self.mechanism(q, k, v, Mask(causal=True), **gates)
+        return self._join(out, x), self._absorb(k, v, gates, inputs, mask, None)
 
-    def prefill_last(self, x: Tensor, mask: Mask, lengths: Tensor) -> tuple[Tensor, State]:
+    def prefill_last(self, x: Tensor, mask: Mask, lengths: Tensor) -> tuple[Tensor, LayerState]:
         """`prefill` that returns only the last real token of each row (B, 1, W)."""
-        q, k, v = self._split(x, mask, None)
-        state = self.mechanism.absorb(k, v, mask.keys)
+        (q, k, v), gates, inputs = self._split(x, mask)
+        state = self._absorb(k, v, gates, inputs, mask, None)
         state = state if mask.keys is None else state.trim(lengths)
         newest = select_last_token(q.transpose(1, 2), lengths)[:, :, None]  # (B, H, 1, D)
         start = lengths - 1 if mask.keys is not None else x.shape[1] - 1
-        return self._join(self.mechanism.read(newest, state, start)), state
+        out = self.mechanism.read(newest, state.attention, start)
+        return self._join(out, select_last_token(x, lengths)[:, None]), state
 
     def absorb_memory(self, memory: Tensor, keys: Tensor | None) -> State:
         k, v = self._heads(self.project(memory), self.sizes[1:])
-        return self.mechanism.absorb(self._normalized(k, self.key_norm), v, keys)
+        absorb: Any = self.mechanism.absorb
+        k = self._normalized(k, self.key_norm)
+        return absorb(k, v, keys, **self._gates(memory))
 
-    def step(self, x: Tensor, state: State, start: int | Tensor) -> tuple[Tensor, State]:
+    def step(self, x: Tensor, state: LayerState, start: int | Tensor) -> tuple[Tensor, LayerState]:
         """Self-attention of the next tokens (B, T, W) to all tokens before; T is usually 1."""
-        q, k, v = self._split(x, Mask(start=start), None)
-        state = self.mechanism.absorb(k, v, None, state)
-        return self._join(self.mechanism.read(q, state, start)), state
+        mask = Mask(start=start)
+        (q, k, v), gates, inputs = self._split(x, mask, recent=state.recent)
+        state = self._absorb(k, v, gates, inputs, mask, state)
+        return self._join(self.mechanism.read(q, state.attention, start), x), state
 
     def read_memory(self, x: Tensor, state: State, start: int | Tensor) -> Tensor:
-        return self._join(self.mechanism.read(self._query(x), state, start))
+        return self._join(self.mechanism.read(self._query(x), state, start), x)
 
-    def _split(self, x: Tensor, mask: Mask, memory: Tensor | None) -> list[Tensor]:
-        """q, k and v, each (B, heads, length, D or 0)."""
+    def _split(
+        self, x: Tensor, mask: Mask, memory: Tensor | None = None, recent: Tensor | None = None
+    ) -> tuple[list[Tensor], Gates, Tensor]:
+        """q, k and v, each (B, heads, length, D or 0); the gates; what the convolution takes."""
+        projected = inputs = self.project(x if memory is None else memory)
+        gates = self._gates(x if memory is None else memory)
         if memory is not None:
-            k, v = self._heads(self.project(memory), self.sizes[1:])
-            return [self._query(x), self._normalized(k, self.key_norm), v]
-        q, k, v = self._heads(self.project(x), self.sizes)
+            k, v = self._heads(projected, self.sizes[1:])
+            return [self._query(x), self._normalized(k, self.key_norm), v], gates, inputs
+        if self.convolution is not None:
+            projected = self.convolution(inputs, mask, recent)
+        q, k, v = self._heads(projected, self.sizes)
         q, k = self._normalized(q, self.query_norm), self._normalized(k, self.key_norm)
+        if self.latent is not None:
+            position = mask.positions(x.shape[1], x.device)
+            q, k = self.latent.queries(q, position), self.latent.keys(k, position)
+            v = k  # the same tensor, which a state holds once
         if self.rotary is not None:
             position = mask.positions(x.shape[1], x.device)
             q = self.rotary(q, position) if q.shape[-1] else q
             k = self.rotary(k, position) if k.shape[-1] else k
-        return [q, k, v]
+        return [q, k, v], gates, inputs
+
+    def _gates(self, x: Tensor) -> Gates:
+        """What the tokens that write contribute besides k and v."""
+        return {} if self.gates is None else self.gates(x)
+
+    def _absorb(
+        self, k: Tensor, v: Tensor, gates: Gates, inputs: Tensor, mask: Mask,
+        state: LayerState | None,
+    ) -> LayerState:  # fmt: skip
+        absorb: Any = self.mechanism.absorb
+        attention = None if state is None else state.attention
+        new = absorb(k, v, mask.keys, attention, **gates)
+        if self.convolution is None:
+            return LayerState(new, None)
+        recent = None if state is None else state.recent
+        return LayerState(new, self.convolution.state(inputs, mask, recent))
 
     def _query(self, x: Tensor) -> Tensor:
         projected = x[..., :0] if self.query is None else self.query(x)
@@ -137,8 +224,36 @@ class MultiHead(nn.Module):
     def _normalized(x: Tensor, norm: nn.Module | None) -> Tensor:
         return x if norm is None else norm(x)
 
-    def _join(self, out: Tensor) -> Tensor:
-        return self.out(out.transpose(1, 2).flatten(2))
+    def _join(self, out: Tensor, x: Tensor) -> Tensor:
+        """The heads' outputs (B, H, T, D), for the layer's input x, as (B, T, W)."""
+        out = out if self.latent is None else self.latent.outputs(out)
+        joined = self._normalized(out, self.head_norm).transpose(1, 2).flatten(2)
+        if self.output_gate is not None:
+            joined = joined * self.gate_function(self.output_gate(x))
+        return self.out(joined)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerState:
+    """The state of a self-attention layer: its mechanism's, and its convolution's if it has one."""
+
+    attention: State
+    recent: Tensor | None  # (B, taps - 1, channels)
+
+    def select(self, rows: Tensor) -> LayerState:
+        recent = None if self.recent is None else self.recent[rows]
+        return LayerState(self.attention.select(rows), recent)
+
+    def overwritable(self) -> LayerState:
+        return LayerState(self.attention.overwritable(), self.recent)
+
+    def trim(self, lengths: Tensor) -> LayerState:
+        return LayerState(self.attention.trim(lengths), self.recent)
+
+    @property
+    def nbytes(self) -> int:
+        recent = 0 if self.recent is None else self.recent.numel() * self.recent.element_size()
+        return self.attention.nbytes + recent
 
 
 class FeedForward(nn.Module):
@@ -177,7 +292,7 @@ NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 class BlockState:
     """The states of a block while decoding: self-attention, and cross-attention if it has any."""
 
-    attention: State
+    attention: LayerState
     memory: State | None
 
     def select(self, rows: Tensor) -> BlockState:
@@ -283,11 +398,11 @@ class Block(nn.Module):
     def _with_state(
         self,
         x: Tensor,
-        attend: Callable[[Tensor], tuple[Tensor, State]],
+        attend: Callable[[Tensor], tuple[Tensor, LayerState]],
         memory: State | None,
         start: int | Tensor,
     ) -> tuple[Tensor, BlockState]:
-        states: list[State] = []
+        states: list[LayerState] = []
 
         def attention(h: Tensor) -> Tensor:
             out, state = attend(h)
@@ -314,11 +429,17 @@ class Dropout(nn.Dropout):
 
 
 def initialize(module: nn.Module, std: float = 0.02) -> None:
-    """Matrices and embeddings ~ N(0, std), biases 0; mechanisms and norms initialize themselves."""
+    """Matrices and embeddings ~ N(0, std), biases 0; mechanisms and norms initialize themselves.
+
+    Before a short convolution the projection keeps the size of its inputs. With a smaller one
+    `delta` hardly began to learn to recall (docs/log.md).
+    """
     if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
         nn.init.normal_(module.weight, std=std)
         if getattr(module, "bias", None) is not None:
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+    elif isinstance(module, MultiHead) and module.convolution is not None:  # after its parts
+        nn.init.normal_(module.project.weight, std=module.project.in_features**-0.5)
 
 
 def attention_per_layer(attention: str | list[str], layers: int) -> list[str]:

@@ -17,11 +17,20 @@ from torch import Tensor, nn
 from torch._C._functorch import TransformType
 from torch.autograd import forward_ad
 
-from attnlab._argument_checks import check_absorb, check_call, check_read, check_size
+from attnlab._argument_checks import (
+    check_absorb,
+    check_call,
+    check_gate_range,
+    check_gates,
+    check_read,
+    check_size,
+)
+from attnlab.gates import Gate, Gates, skip_padding
 from attnlab.mask import NO_MASK, Mask
 from attnlab.state import KeyValues, State, StateOrigin
 
 Kind = TypeVar("Kind", bound=State)
+Method = TypeVar("Method", bound=Callable[..., Any])
 DERIVATIVES = (TransformType.Grad, TransformType.Jvp)  # vmap is not a derivative
 
 
@@ -37,7 +46,14 @@ class Card:
     memory: str
     """Beyond q, k, v and the output."""
     causal: bool = True
+    bidirectional: bool = True
+    """Works without a causal mask too."""
+    packs: bool = True
+    """Takes several documents in one row (`Mask.segments`)."""
     cross: bool = True
+    one_graph: bool = True
+    """`torch.compile(fullgraph=True)` and `torch.func.vmap` work. Otherwise a step of `forward`
+    depends on values: torch.compile splits the graph there, and vmap fails."""
     padding: bool = True
     constant_state: bool = False
     """The decoding state stops growing."""
@@ -68,6 +84,22 @@ def needs_definition_gradients() -> bool:
     return forward_ad._current_level >= 0 or any(level.key() in DERIVATIVES for level in stack)
 
 
+def _with_gates(absorb: Method) -> Method:
+    """`absorb` with checked gates that are 0 at padding."""
+
+    @wraps(absorb)
+    def wrapper(
+        self: Mechanism, k: Tensor, v: Tensor, keys: Tensor | None = None,
+        state: State | None = None, **gates: Tensor,
+    ) -> State:  # fmt: skip
+        if gates or self.gates:
+            check_call(self, None, k, v, Mask(keys=keys))
+            gates = self.prepare_gates(k, keys, gates)
+        return absorb(self, k, v, keys, state, **gates)
+
+    return cast(Method, wrapper)
+
+
 class Mechanism(nn.Module):
     """Subclasses define `weights`. All else has a default, and an override must agree with it."""
 
@@ -83,9 +115,23 @@ class Mechanism(nn.Module):
     """The option that trades cost for accuracy (features, window, block). Comparisons sweep it."""
     variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
     """Options that a sweep combines with each value of `size_option`."""
-    shift_invariant: ClassVar[bool] = False
+    gates: Sequence[Gate] = ()
+    """What it takes besides q, k and v: keyword arguments of `weights`, `forward`, `absorb`."""
+    by_scores: ClassVar[bool] = False
+    """Sees q and k only as the scores beta q.k, so a layer can give it latent keys."""
+    layer_defaults: ClassVar[Mapping[str, Any]] = {}
+    """Options of the layers that use it in a model, as its paper has them: its own options, and
+    convolution, output_gate, head_norm, normalize and latent of `MultiHead`."""
+    shift_invariant: bool = False
     """Depends only on distances, so it works after a cache dropped its first tokens. It matters
     only where `card.cross` is False: other mechanisms need no positions."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Check gates and split documents before a subclass's own code runs."""
+        super().__init_subclass__(**options)
+        for name, wrap in (("weights", _for_each_document), ("absorb", _with_gates)):
+            if name in vars(cls):
+                setattr(cls, name, wrap(vars(cls)[name]))
 
     def __init__(self, *, head_dim: int, heads: int, max_length: int | None = None) -> None:
         super().__init__()
@@ -101,34 +147,55 @@ class Mechanism(nn.Module):
 
     @abstractmethod
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
-        """The definition: (B, H, T, S)."""
+        """The definition: (B, H, T, S). Its mask never has segments: a row is one document."""
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask = NO_MASK, **unknown: Any
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask = NO_MASK, **gates: Tensor
     ) -> Tensor:
         """The output (B, H, T, M). Without a mask, every query sees all keys."""
-        for name in unknown:
-            raise TypeError(
-                f"{self.name}: no argument {name!r}; give mask=attnlab.Mask(causal=..., keys=...)"
-            )
         check_call(self, q, k, v, mask)
-        return self.attend(q, zero_padding(k, mask.keys), zero_padding(v, mask.keys), mask)
+        gates = self.prepare_gates(k, mask.keys, gates)
+        zeroed = zero_padding(k, mask.keys)
+        k, v = zeroed, zeroed if v is k else zero_padding(v, mask.keys)
+        if mask.is_packed:
+            return self.attend_packed(q, k, v, mask, **gates)
+        return self.attend(q, k, v, mask.row, **gates)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
         """`compute`, or the definition where only that can be differentiated."""
+        compute: Any = self.compute
+        if gates and type(self).compute is Mechanism.compute:
+            return self._apply_weights(q, k, v, mask, gates)
         if not self.compilable or not needs_definition_gradients():
-            return self.compute(q, k, v, mask)
+            return compute(q, k, v, mask, **gates)
         if self.training and getattr(self, "dropout", None):
             raise RuntimeError(
                 f"{self.name}: torch.func.grad and forward mode differentiate its definition, "
                 "which has no dropout; call eval(), or set dropout to 0"
             )
-        return Mechanism.compute(self, q, k, v, mask)
+        return self._apply_weights(q, k, v, mask, gates)
+
+    def attend_packed(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
+        """`attend` to each document alone."""
+
+        def attend(part: Mask, q: Tensor, k: Tensor, v: Tensor, *rest: Tensor) -> Tensor:
+            return self.attend(q, k, v, part, **dict(zip(gates, rest, strict=True)))
+
+        rows = map_documents(attend, mask, q, k, v, *gates.values())
+        return torch.cat([torch.cat(row, dim=2) for row in rows])
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        """The output of checked inputs with zero padding. Override it with something faster."""
-        return self.weights(q, k, mask) @ repeat_heads(v, self.heads)
+        """The output of checked inputs with zero padding. Override it with something faster.
 
+        If the mechanism has gates, add `**gates: Tensor` here, in `weights` and in `absorb`.
+        """
+        return self._apply_weights(q, k, v, mask, {})
+
+    def _apply_weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, gates: Gates) -> Tensor:
+        weights: Any = self.weights
+        return weights(q, k, mask, **gates) @ repeat_heads(v, self.heads)
+
+    @_with_gates
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
@@ -142,12 +209,12 @@ class Mechanism(nn.Module):
         k, v, keys = self.as_own_state(state, KeyValues).tensors_to_read()
         return self.compute(q, k, v, Mask(keys=keys, start=start))
 
-    def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def condition(self, q: Tensor, k: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
         """The factor by which a rounding error may grow in each output row: (B, H, T, 1).
 
         It exceeds 1 only where terms of a denominator have both signs and cancel.
         """
-        del k, mask
+        del k, mask, gates
         return q.new_ones(*q.shape[:3], 1)
 
     def attend_dense(
@@ -161,12 +228,21 @@ class Mechanism(nn.Module):
         del q, k, v, allowed, start, dropout
         raise NotImplementedError(f"{self.name}: does not support a mask tensor")
 
+    def create_gates(self, width: int, key_heads: int) -> nn.Module | None:
+        """The part of a layer that makes the gates from the hidden state (B, S, width)."""
+        del width, key_heads
+        return None
+
     # Facts for benchmarks and pages, so that they need not list mechanisms by name.
 
     def visible_keys(self, tokens: int, causal: bool) -> int | None:
         """The largest number of keys that a query sees: W in the card's costs. None means all that
         the mask allows. Global queries, which see everything, do not count."""
         del tokens, causal
+        return None
+
+    def feature_count(self) -> int | None:
+        """The number of features of each head: C in the card's costs. None if it has none."""
         return None
 
     def covers_all(self, tokens: int, causal: bool) -> bool:
@@ -214,7 +290,16 @@ class Mechanism(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         check_call(self, None, k, v, Mask(keys=keys))
         check_absorb(self, k, v, state)
-        return zero_padding(k, keys), zero_padding(v, keys)
+        zeroed = zero_padding(k, keys)
+        return zeroed, zeroed if v is k else zero_padding(v, keys)
+
+    def prepare_gates(self, k: Tensor, keys: Tensor | None, gates: Gates) -> Gates:
+        if not gates and not self.gates:
+            return gates
+        check_gates(self, k, gates)
+        gates = skip_padding(gates, keys)
+        check_gate_range(self, gates)
+        return gates
 
     # A state belongs to the mechanism that made it.
 
@@ -243,20 +328,61 @@ class Mechanism(nn.Module):
         return state
 
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
 def full_precision(method: Method) -> Method:
     """Decorate a method so that autocast does not lower the precision of its sums."""
 
     @wraps(method)
-    def wrapper(self: Any, x: Tensor, *rest: Any) -> Any:
+    def wrapper(self: Any, x: Tensor, *rest: Any, **gates: Tensor) -> Any:
         if not torch.is_autocast_enabled(x.device.type):  # the common case must be fast
-            return method(self, x, *rest)
+            return method(self, x, *rest, **gates)
         with torch.autocast(x.device.type, enabled=False):
-            return method(self, x, *rest)
+            return method(self, x, *rest, **gates)
 
     return cast(Method, wrapper)
+
+
+def _for_each_document(weights: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`weights` with checked gates that are 0 at padding, and 0 between documents."""
+
+    @wraps(weights)
+    def wrapper(
+        self: Mechanism, q: Tensor, k: Tensor, mask: Mask = NO_MASK, **gates: Tensor
+    ) -> Tensor:
+        check_call(self, q, k, None, mask)
+        gates = self.prepare_gates(k, mask.keys, gates)
+        if not mask.is_packed:
+            return weights(self, q, k, mask.row, **gates)
+        S = k.shape[2]
+
+        def of_document(part: Mask, q: Tensor, k: Tensor, *rest: Tensor) -> Tensor:
+            return weights(self, q, k, part, **dict(zip(gates, rest, strict=True)))
+
+        rows = []
+        for row in map_documents(of_document, mask, q, k, *gates.values()):
+            first, blocks = 0, []
+            for block in row:  # (1, H, length, length)
+                length = block.shape[3]
+                blocks.append(nn.functional.pad(block, (first, S - first - length)))
+                first += length
+            rows.append(torch.cat(blocks, dim=2))
+        return torch.cat(rows)
+
+    return wrapper
+
+
+def map_documents(call: Callable[..., Tensor], mask: Mask, *tensors: Tensor) -> list[list[Tensor]]:
+    """The results of `call(mask, *tensors)` for each document of each row.
+
+    All tensors have the tokens on their third axis. (`split`, because its gradient is one
+    concatenation; that of a slice is as large as the whole tensor.)
+    """
+    results = []
+    for masks, lengths, *row in zip(
+        mask.documents, mask.document_lengths, *(x.split(1) for x in tensors), strict=True
+    ):
+        parts = zip(masks, *(x.split(lengths, dim=2) for x in row), strict=True)
+        results.append([call(*document) for document in parts])
+    return results
 
 
 def zero_padding(x: Tensor, keys: Tensor | None) -> Tensor:

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attnlab._create_mechanism import create_mechanism, find_mechanism
+from attnlab.gates import sample_gates
 from attnlab.mask import Mask
 from attnlab.position import SinusoidalPositions
 from attnlab.report._matplotlib import STYLE, check_figure, plain_text, write_figure
@@ -61,24 +62,31 @@ def plot_options(name: str) -> dict[str, Any]:
 
 
 def panels_of(name: str) -> list[Panel]:
-    """The matrices of softmax, of the mechanism, and of its causal form if it has one."""
+    """The matrices of softmax, of the mechanism, and of its causal form if it has one. Beside a
+    mechanism that exists only in causal form stands softmax in causal form too."""
     q, k = example_queries_and_keys()
     card, T = find_mechanism(name).card, q.shape[2]
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         softmax = create_mechanism("softmax", head_dim=HEAD_DIM, heads=1)
         length = T if card.needs_length else None
-        mechanism = create_mechanism(
+        mechanism: Any = create_mechanism(
             name, head_dim=HEAD_DIM, heads=1, max_length=length, **plot_options(name)
         )
         for parameter in mechanism.parameters():
-            if float(parameter.std()) < 0.1:  # a table that starts near zero
+            if parameter.numel() > 1 and float(parameter.std()) < 0.1:  # a table that starts near 0
                 torch.nn.init.normal_(parameter)
-        panels = [Panel(name, mechanism.weights(q, k, Mask())[0, 0])]
+        gates = sample_gates(mechanism.gates, k, torch.Generator().manual_seed(0))
+        causal = Mask(causal=True)
+        panels = [Panel("softmax", softmax.weights(q, k, Mask())[0, 0])]
+        if not card.bidirectional:
+            panels.append(Panel("causal softmax", softmax.weights(q, k, causal)[0, 0]))
+            panels.append(Panel(name, mechanism.weights(q, k, causal, **gates)[0, 0]))
+            return panels
         if name != "softmax":
-            panels.insert(0, Panel("softmax", softmax.weights(q, k, Mask())[0, 0]))
+            panels.append(Panel(name, mechanism.weights(q, k, Mask(), **gates)[0, 0]))
         if card.causal:
-            panels.append(Panel("causal", mechanism.weights(q, k, Mask(causal=True))[0, 0]))
+            panels.append(Panel("causal", mechanism.weights(q, k, causal, **gates)[0, 0]))
     return panels
 
 
@@ -87,17 +95,22 @@ def plot_matrices(name: str) -> Figure:
     panels = panels_of(name)
     options = ", ".join(f"{key}={value}" for key, value in plot_options(name).items())
     card = find_mechanism(name).card
-    scale = float(panels[0].weights.max())  # softmax's: one scale for all
+    scales = [float(panels[0].weights.max())] * len(panels)  # softmax's: one scale for all
+    darkest = f"darkest from {scales[0]:.2f} on"
+    if not card.rows_sum_to_one:
+        scales = [float(panel.weights.abs().max()) for panel in panels]
+        darkest = "darkest at the largest"
     notes = [
         f"{len(panels[0].weights)} tokens; queries down, keys across; color: root of the weight, "
-        f"darkest from {scale:.2f} on"
+        f"{darkest}"
     ]
     notes += [f"with {options}"] if options else []
-    notes += ["parameters drawn at random"] if card.learned else []
+    notes += ["untrained parameters"] if card.learned else []
+    notes += ["gates drawn at random"] if find_mechanism(name).gates else []
     notes += ["negative weights orange"] if card.signed else []
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.5), layout="constrained")
-        for index, panel in enumerate(panels):
+        figure = Figure(figsize=(9, 3.7), layout="constrained")
+        for index, (panel, scale) in enumerate(zip(panels, scales, strict=True)):
             axes = figure.add_subplot(1, 3, index + 1)  # equal sizes, also without a causal form
             largest = float(panel.weights.max())
             axes.set_title(plain_text(f"{panel.title} (largest {largest:.2f})"), loc="left")

@@ -64,8 +64,13 @@ class RotaryPositions(nn.Module):
         if head_dim % 2:
             raise ValueError(f"rotary positions: head size is {head_dim}; give an even number")
         steps = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
+        self.head_dim, self.base = head_dim, base
         self.frequencies = base**-steps  # (D/2,) float64, on the CPU
         self._grow(min(length, 1 + FIRST_NUMBERS // head_dim), torch.device("cpu"))
+
+    def resized(self, head_dim: int) -> RotaryPositions:
+        """The same for heads of another size."""
+        return RotaryPositions(head_dim, self.base, len(self.cosines))
 
     def _grow(self, length: int, device: torch.device) -> None:
         for name, table in zip(("cosines", "sines"), self._tables(length), strict=True):

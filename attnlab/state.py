@@ -43,6 +43,11 @@ class State:
         return _extreme(self.length, "max")
 
     @property
+    def shortest(self) -> int:
+        """The least `real_length` of all rows."""
+        return _extreme(self.real_length, "min")
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the content, without spare capacity."""
         return sum(t.numel() * t.element_size() for t in self._tensors().values())
@@ -115,12 +120,14 @@ class KeyValues(State):
     """
 
     k_buffer: Tensor  # (B, H, capacity, D)
-    v_buffer: Tensor  # (B, H, capacity, M)
+    v_buffer: Tensor  # (B, H, capacity, M); the k_buffer itself if values are the keys
     real_buffer: Tensor | None  # (B, capacity) False for padding and free slots; None if no padding
     newest_version: list[int]  # one number, shared by all states of a buffer
     version: int
     first: int = 0
-    """Position of slot 0: a window drops keys that it will never need again."""
+    """How many keys were dropped: a window never needs them again."""
+    pinned: int = 0
+    """The first slots, which are never dropped. Slot s after them has position s + first."""
     recent: int = 0
     """Tokens of the last append."""
 
@@ -130,7 +137,13 @@ class KeyValues(State):
 
     @property
     def nbytes(self) -> int:
-        return sum(t.numel() * t.element_size() for t in (self.k, self.v))
+        stored = (self.k,) if self.is_shared else (self.k, self.v)
+        return sum(t.numel() * t.element_size() for t in stored)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the values are the keys, stored once."""
+        return self.v_buffer is self.k_buffer
 
     @property
     def k(self) -> Tensor:
@@ -149,14 +162,23 @@ class KeyValues(State):
     def _within(self) -> Tensor:
         """(B, slots) True up to each row's length."""
         length = torch.as_tensor(self.length, device=self.k_buffer.device)
-        slots = torch.arange(self.first, self.first + self.slots, device=length.device)
-        return slots < length[..., None]
+        return self.positions < length[..., None]
 
-    @staticmethod
-    def empty(origin: StateOrigin, k: Tensor, v: Tensor) -> KeyValues:
+    @property
+    def positions(self) -> Tensor:
+        """(slots,) the position of each slot."""
+        first, device = self.first, self.k_buffer.device
+        positions = torch.arange(first, first + self.slots, device=device)
+        if first and self.pinned:
+            positions[: self.pinned] -= first
+        return positions
+
+    @classmethod
+    def empty(cls, origin: StateOrigin, k: Tensor, v: Tensor) -> Self:
         """A state that has absorbed nothing yet, for keys and values like these."""
-        k, v = k[:, :, :0].detach(), v[:, :, :0].detach()
-        return KeyValues(origin, 0, 0, k, v, None, [0], 0)
+        k_buffer = k[:, :, :0].detach()
+        v_buffer = k_buffer if v is k else v[:, :, :0].detach()
+        return cls(origin, 0, 0, k_buffer, v_buffer, None, [0], 0)
 
     def tensors_to_read(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """k, v and keys. Backward needs them unchanged, so the next append copies."""
@@ -164,16 +186,24 @@ class KeyValues(State):
             self.newest_version[0] += 1
         return self.k, self.v, self.keys
 
-    def append(self, k: Tensor, v: Tensor, keys: Tensor | None, keep: int | None = None) -> Self:
-        """A state with T more tokens. At least the last `keep` old ones stay; None keeps all."""
+    def append(
+        self, k: Tensor, v: Tensor, keys: Tensor | None, keep: int | None = None, pinned: int = 0
+    ) -> Self:
+        """A state with T more tokens. At least the first `pinned` and last `keep` old ones stay;
+        without `keep`, all do.
+
+        If `v` is `k`, they are stored once. That must then hold for every append.
+        """
         T = k.shape[2]
+        if self.is_shared and v is not k:
+            raise ValueError("this state stores keys that are also the values; absorb(k, k)")
         # Writing in place would change what the backward pass of an earlier read needs.
         in_place = not torch.is_grad_enabled()
         is_inference = self.k_buffer.is_inference() and not torch.is_inference_mode_enabled()
         fits = self.version == self.newest_version[0] and self.slots + T <= self.k_buffer.shape[2]
-        wasteful = keep is not None and self.slots > 2 * (keep + SPARE)  # after a long prompt
+        wasteful = keep is not None and self.slots > 2 * (keep + pinned + SPARE)  # a long prompt
         reusable = in_place and fits and not is_inference and not wasteful
-        old = self if reusable else self._copy(T, keep, spare=in_place)
+        old = self if reusable else self._copy(T, keep, pinned, spare=in_place)
         at = old.length - old.first
         real = old.real_buffer
         if real is None and keys is not None:
@@ -184,18 +214,20 @@ class KeyValues(State):
             new = real.new_ones(len(k), T) if keys is None else keys
             real = _write(real[:, None, :, None], new[:, None, :, None], at, True)[:, 0, :, 0]
         old.newest_version[0] += 1
+        k_buffer = _write(old.k_buffer, k, at, in_place)
         return replace(
             old,
             **advance(old, T, keys),
             recent=T,
-            k_buffer=_write(old.k_buffer, k, at, in_place),
-            v_buffer=_write(old.v_buffer, v, at, in_place),
+            k_buffer=k_buffer,
+            v_buffer=k_buffer if old.is_shared else _write(old.v_buffer, v, at, in_place),
             real_buffer=real,
             version=old.newest_version[0],
         )
 
     def select(self, rows: Tensor) -> Self:
-        return replace(super().select(rows), newest_version=[0], version=0)
+        selected = replace(super().select(rows), newest_version=[0], version=0)
+        return replace(selected, v_buffer=selected.k_buffer) if self.is_shared else selected
 
     def trim(self, lengths: Tensor) -> Self:
         trimmed = super().trim(lengths)
@@ -210,15 +242,21 @@ class KeyValues(State):
         # Both states may append in place: this one never reads the padding that was removed.
         return trimmed
 
-    def _copy(self, T: int, keep: int | None, spare: bool) -> Self:
+    def _copy(self, T: int, keep: int | None, pinned: int, spare: bool) -> Self:
         """The same content in new buffers with space for T more, without the tokens to drop."""
         # Rows may be trimmed to their last real key later, and continue from there.
-        drop = 0 if keep is None else max(0, _extreme(self.real_length, "min") - keep - self.first)
+        dropped = self.first
+        if keep is not None:
+            dropped = max(dropped, self.shortest - keep - pinned)
+        drop = dropped - self.first
         used = self.slots - drop
         free = T + max(SPARE, used // 2) if spare else T
 
         def copy(buffer: Tensor) -> Tensor:
             content = buffer[:, :, drop : drop + used]
+            if drop and pinned:
+                rest = buffer[:, :, pinned + drop : drop + used]
+                content = torch.cat([buffer[:, :, :pinned], rest], dim=2)
             if not spare:  # tracked by autograd
                 empty = content.new_zeros(*content.shape[:2], free, content.shape[3])
                 return torch.cat([content, empty], dim=2)
@@ -226,15 +264,16 @@ class KeyValues(State):
             moved[:, :, :used] = content
             return moved
 
-        real = self.real_buffer
+        real, k_buffer = self.real_buffer, copy(self.k_buffer)
         return replace(
             self,
-            k_buffer=copy(self.k_buffer),
-            v_buffer=copy(self.v_buffer),
+            k_buffer=k_buffer,
+            v_buffer=k_buffer if self.is_shared else copy(self.v_buffer),
             real_buffer=None if real is None else copy(real[:, None, :, None])[:, 0, :, 0],
             newest_version=[0],
             version=0,
-            first=self.first + drop,
+            first=dropped,
+            pinned=pinned,
         )
 
 

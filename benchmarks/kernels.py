@@ -1,4 +1,4 @@
-"""Kernel attention compared with exact attention, the machine's peak and other algorithms.
+"""Kernel and recurrent attention compared with exact attention and with other algorithms.
 
     python benchmarks/kernels.py [--threads 1 2] [--repeats 3] [--json FILE] [--only causal ...]
     attnlab bench show FILE --into docs/benchmarks.md --mark kernels
@@ -15,8 +15,6 @@ threads spin for milliseconds after earlier work.
 from __future__ import annotations
 
 import argparse
-import gc
-import statistics
 import subprocess
 import sys
 import time
@@ -27,96 +25,31 @@ from typing import Any
 
 import references
 import torch
-from kernels_report import Figure, Timing, kernels_section, print_figures
+from kernels_recurrent import packing, recurrent, recurrent_decode
+from kernels_report import kernels_section, print_figures
+from kernels_turns import (
+    HEAD_DIM,
+    HEADS,
+    Call,
+    KernelBenchmark,
+    create_attend,
+    create_backward,
+    create_forward,
+    exact,
+    normal,
+)
 from torch import Tensor
-from torch.nn import functional as F
 
-from attnlab import Mask, Mechanism, create_mechanism
+from attnlab import Mechanism, create_mechanism
 from attnlab._safe_files import write_text
 from attnlab.bench._machine_info import describe_machine, library_versions
 from attnlab.mechanisms import _compiled as compiled
 from attnlab.mechanisms.kernel import Features
 from attnlab.report import Report, to_json
 
-HEADS, HEAD_DIM, FEATURES = 8, 64, 64
+FEATURES = 64
 SIZES = {"heads": HEADS, "head_dim": HEAD_DIM, "features": FEATURES, "clock": "CPU time"}
 PEAK_SIZE = 1024
-TURN = 0.06  # seconds; the CPU clock of a process counts other threads only every few ms
-Call = Callable[[], Any]
-
-
-class KernelBenchmark:
-    def __init__(self) -> None:
-        self.figures: list[Figure] = []
-        self.timings: list[Timing] = []
-
-    def turns(
-        self,
-        part: str,
-        length: int,
-        calls: dict[str, Call],
-        repeats: int,
-        clock: Callable[[], float] = time.process_time,
-    ) -> dict[str, float]:
-        """Median CPU milliseconds of each call over several turns. The first turn is a warm-up, and
-        determines how often the others repeat a call."""
-        cpu: dict[str, list[float]] = {name: [] for name in calls}
-        wall: dict[str, list[float]] = {name: [] for name in calls}
-        counts = dict.fromkeys(calls, 1)
-        gc.collect()
-        gc.disable()
-        for turn in range(repeats + 1):
-            for name, call in calls.items():
-                before = clock(), time.perf_counter()
-                for _ in range(counts[name]):
-                    call()
-                now = clock(), time.perf_counter()
-                if turn:
-                    cpu[name].append(1e3 * (now[0] - before[0]) / counts[name])
-                    wall[name].append(1e3 * (now[1] - before[1]) / counts[name])
-                else:
-                    counts[name] = max(1, round(TURN / (now[1] - before[1])))
-        gc.enable()
-        medians = {name: statistics.median(times) for name, times in cpu.items()}
-        for name, milliseconds in medians.items():
-            walls = statistics.median(wall[name])
-            threads = torch.get_num_threads()
-            self.timings.append(Timing(threads, part, name, length, milliseconds, walls))
-            label = f"  {part:10} {length:6,}  {name:34}"
-            print(f"{label} {milliseconds:10.3f} ms CPU {walls:10.3f} ms wall")
-        return medians
-
-    def figure(self, what: str, value: float, target: float, at_least: bool = True) -> None:
-        self.figures.append(Figure(torch.get_num_threads(), what, value, target, at_least))
-
-
-def normal(seed: int, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def create_backward(call: Callable[..., Tensor], *inputs: Tensor) -> Call:
-    """One forward and one backward pass, on copies of the inputs."""
-    leaves = [x.detach().clone().requires_grad_() for x in inputs]
-    grad = normal(9, *inputs[-1].shape)
-
-    def run() -> None:
-        for x in leaves:
-            x.grad = None
-        call(*leaves).backward(grad)
-
-    return run
-
-
-def create_forward(call: Callable[..., Tensor], *inputs: Tensor) -> Call:
-    def run() -> Tensor:
-        with torch.no_grad():
-            return call(*inputs)
-
-    return run
-
-
-def exact(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
 def scan(query_log: Tensor, key_log: Tensor, v: Tensor) -> Tensor:
@@ -127,10 +60,6 @@ def favor(features: int = FEATURES, fast: bool = True) -> Mechanism:
     mechanism = create_mechanism("favor", head_dim=HEAD_DIM, heads=HEADS, features=features)
     mechanism.use_compiled = fast
     return mechanism
-
-
-def create_attend(mechanism: Mechanism, causal: bool = True) -> Callable[..., Tensor]:
-    return lambda q, k, v: mechanism(q, k, v, Mask(causal))
 
 
 def plain_scan(query_log: Tensor, key_log: Tensor, v: Tensor) -> Tensor:
@@ -307,12 +236,15 @@ PARTS: dict[str, Callable[[KernelBenchmark, int], None]] = {
     "features": features,
     "sparse": sparse,
     "decode": decode,
+    "recurrent": recurrent,
+    "recurrent-decode": recurrent_decode,
+    "packing": packing,
     "memory": memory,
 }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measures the speed of kernel attention.")
+    parser = argparse.ArgumentParser(description="Measures the speed of the compiled mechanisms.")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))

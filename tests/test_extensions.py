@@ -18,7 +18,7 @@ from tests.support.registries import restored_registries
 
 ROOT = Path(__file__).parent.parent
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "sigmoid_attention.py"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "squared_relu_attention.py"
 CLAIM = """
 from attnlab.claims._claim import Bars, Estimate, Evidence, claim
 from attnlab.claims.judges import Below
@@ -72,13 +72,13 @@ def in_process(*arguments: str, path: Path | None = None) -> subprocess.Complete
 def test_the_option_reaches_a_command_and_its_processes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, _, err = run("mechanisms sigmoid", capsys)
+    code, _, err = run("mechanisms squared_relu", capsys)
     assert code == 2
     assert "attnlab --extension FILE.py" in err
     code, out, _ = run(f"--extension {EXAMPLE} mechanisms", capsys)
     assert code == 0
-    assert "\nsigmoid" in out
-    program = "import attnlab; attnlab.create_mechanism('sigmoid', head_dim=4, heads=2, bias=1.0)"
+    assert "\nsquared_relu" in out
+    program = "import attnlab; attnlab.create_mechanism('squared_relu', head_dim=4, heads=2)"
     done = in_process("-c", program)  # inherits the variable that the option has set
     assert done.returncode == 0, done.stderr
 
@@ -123,19 +123,19 @@ def test_a_file_with_a_claim(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_entry_points_are_loaded(tmp_path: Path) -> None:
     """An entry point names a module, or one object."""
     entries = (
-        "[attnlab.mechanisms]\nmine = fake_sigmoid:Sigmoid\nagain = fake_module\n"
+        "[attnlab.mechanisms]\nmine = fake_mechanism:SquaredRelu\nagain = fake_module\n"
         "[attnlab.claims]\nmine = fake_claims\n"
     )
     text = EXAMPLE.read_text().replace("@register_mechanism\n", "")
     modules = {
-        "fake_sigmoid": text,
-        "fake_module": text.replace('"sigmoid"', '"logistic"'),
+        "fake_mechanism": text,
+        "fake_module": text.replace('"squared_relu"', '"logistic"'),
         "fake_claims": CLAIM,
     }
     folder = installed(tmp_path, entries, **modules)
     done = in_process("-m", "attnlab", "mechanisms", path=folder)
     assert done.returncode == 0, done.stderr
-    assert "\nsigmoid" in done.stdout
+    assert "\nsquared_relu" in done.stdout
     assert "\nlogistic" in done.stdout
     done = in_process(
         "-m", "attnlab", "mechanisms", "check", "logistic", "--examples=1", path=folder

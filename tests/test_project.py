@@ -34,7 +34,7 @@ LAYERS = [
     {"_cache", "_tensor_files"},
     {"report", "run_folder"},
     {"tasks.registry", "_show"},
-    {"mask", "_image_files", "state", "tokenizer"},
+    {"gates", "mask", "_image_files", "state", "tokenizer"},
     {"_argument_checks"},
     {"mechanism"},
     {"mechanisms"},
@@ -43,6 +43,7 @@ LAYERS = [
     {"_attention"},
     {"laws"},
     {"position"},
+    {"convolution", "latent"},
     {"layers"},
     {"models"},
     {"generate"},
@@ -168,8 +169,9 @@ def test_mechanisms_table(capsys: pytest.CaptureFixture[str]) -> None:
     for name, kind in MECHANISMS.items():
         row = next(line for line in out.splitlines() if line.split()[:1] == [name])
         card = kind.card
-        can = (card.causal, card.cross, card.padding, card.constant_state, card.rows_sum_to_one)
-        assert row.split()[1:6] == ["yes" if each else "no" for each in can]
+        can = (card.causal, card.cross, card.packs, card.constant_state, card.rows_sum_to_one)
+        words = ["yes" if each else "no" for each in can]
+        assert row.split()[1:6] == [words[0] if card.bidirectional else "only", *words[1:]]
         assert card.time in row
         assert card.memory in row
         assert card.arxiv in row
@@ -184,6 +186,10 @@ def test_one_mechanism(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert facts["name"] == name
     assert facts["arxiv"] in out
+    assert {gate.name for gate in MECHANISMS[name].gates} == {g["name"] for g in facts["gates"]}
+    for gate in facts["gates"]:
+        assert f"\ngate {gate['name']} " in out
+        assert gate["range"] in out
     for option in facts["options"]:
         assert f"\n{option['name']} " in out
         assert str(option["default"]) in out

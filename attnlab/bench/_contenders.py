@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from attnlab._create_mechanism import create_attention, find_mechanism, mechanism_options
 from attnlab.bench._error_bench import mechanism_name
+from attnlab.gates import sample_gates
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
@@ -79,7 +80,7 @@ class AttnlabMechanism(Contender):
 
     @property
     def causal(self) -> Sequence[bool]:  # type: ignore[override]
-        return (True, False) if self.kind.card.causal else (False,)
+        return [True] * self.kind.card.causal + [False] * self.kind.card.bidirectional
 
     def mechanism(self, sizes: Sizes, tokens: int) -> Mechanism:
         return create_attention(
@@ -88,7 +89,15 @@ class AttnlabMechanism(Contender):
 
     def create(self, sizes: Sizes, tokens: int) -> tuple[nn.Module, Attend]:
         mechanism = self.mechanism(sizes, tokens)
-        return mechanism, lambda q, k, v, causal: mechanism(q, k, v, Mask(causal=causal))
+        keys = torch.empty(1, sizes.heads, tokens, sizes.head_dim)
+        gates = sample_gates(mechanism.gates, keys, torch.Generator().manual_seed(0))
+
+        def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+            for gate in gates.values():
+                gate.requires_grad_(k.requires_grad)
+            return mechanism(q, k, v, Mask(causal=causal), **gates)
+
+        return mechanism, attend
 
     def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:
         del backward
@@ -106,11 +115,13 @@ class AttnlabMechanism(Contender):
         """Values of the letters in a card's formula, for this mechanism with its options."""
         options = read_options(self.spec)
         letters = {"N": float(tokens), "D": float(sizes.head_dim)}
-        letters |= {"C": float(options.get("features", sizes.head_dim))}
         letters |= {"R": float(options.get("rank", sizes.head_dim))}
-        if "W" in self.kind.card.time + self.kind.card.memory:
+        formulas = self.kind.card.time + self.kind.card.memory
+        if "W" in formulas or "C" in formulas:
             mechanism = self.mechanism(Sizes(1, sizes.head_dim), 1)
-            letters["W"] = float(mechanism.visible_keys(round(tokens), causal) or tokens)
+            visible = mechanism.visible_keys(round(tokens), causal) or options.get("window", tokens)
+            count = mechanism.feature_count() or options.get("features") or sizes.head_dim
+            letters |= {"W": float(visible), "C": float(count)}
         return letters
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from attnlab.bench._memory_limit import decoder_fits, too_large_reason
 from attnlab.bench._progress import NO_PROGRESS, BenchProgress
 from attnlab.bench._settings import DecodeSettings
 from attnlab.bench._speed_bench import select_clock
+from attnlab.gates import Gates, sample_gates
 from attnlab.mechanism import Mechanism
 from attnlab.state import State
 
@@ -39,26 +41,32 @@ class StepDecoder:
     mechanism: Mechanism
     state: State
     token: list[Tensor]  # q, k, v (1, H, 1, D)
+    gates: Gates  # of one token
 
     @staticmethod
     def after(
         contender: AttnlabMechanism, sizes: Sizes, tokens: int, new_tokens: int
     ) -> StepDecoder:
         """With the state after `tokens` random tokens, and capacity for `new_tokens` more."""
-        mechanism = contender.mechanism(sizes, tokens + new_tokens)
+        mechanism: Any = contender.mechanism(sizes, tokens + new_tokens)
         _, k, v, _ = sizes.inputs(tokens)
+        random = torch.Generator().manual_seed(0)
         state = None
         for first in range(0, tokens, CHUNK):
             chunk = slice(first, first + CHUNK)
-            state = mechanism.absorb(k[:, :, chunk], v[:, :, chunk], state=state)
+            gates = sample_gates(mechanism.gates, k[:, :, chunk], random)
+            state = mechanism.absorb(k[:, :, chunk], v[:, :, chunk], state=state, **gates)
         assert state is not None
-        return StepDecoder(mechanism, state.overwritable(), sizes.inputs(1, seed=1)[:3])
+        token = sizes.inputs(1, seed=1)[:3]
+        gates = sample_gates(mechanism.gates, token[1], random)
+        return StepDecoder(mechanism, state.overwritable(), token, gates)
 
     def step(self) -> Tensor:
         """One step as in generation: it may overwrite the old state."""
         q, k, v = self.token
         position = self.state.longest
-        self.state = self.mechanism.absorb(k, v, state=self.state)
+        absorb: Any = self.mechanism.absorb
+        self.state = absorb(k, v, state=self.state, **self.gates)
         return self.mechanism.read(q, self.state, position)
 
 

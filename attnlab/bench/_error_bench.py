@@ -8,15 +8,20 @@ Letters: N tokens, D head size, C features.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnlab._create_mechanism import create_attention, find_mechanism, mechanism_options
+from attnlab._create_mechanism import (
+    create_attention,
+    find_mechanism,
+    format_spec,
+    mechanism_options,
+    what_needs_training,
+)
 from attnlab.bench._progress import NO_PROGRESS, BenchProgress
 from attnlab.bench._settings import ErrorSettings
 from attnlab.mask import Mask
@@ -78,15 +83,15 @@ def measurable_specs(specs: Sequence[str], tokens: int) -> list[str]:
     measured = list(specs) or [
         format_spec(name, kind.short_options(tokens))
         for name, kind in MECHANISMS.items()
-        if not kind.card.learned and name != "softmax"
+        if not what_needs_training(name) and kind.card.bidirectional and name != "softmax"
     ]
     for spec in measured:
         name = mechanism_name(spec)
         if name == "softmax":
             raise ValueError("softmax: errors are measured against it; name another mechanism")
-        if find_mechanism(name).card.learned:
+        if needed := what_needs_training(spec):
             raise ValueError(
-                f"{name}: has learned parameters, so its error before training means nothing; "
+                f"{spec}: has {needed}, so its error before training means nothing; "
                 f"name a mechanism without parameters: {', '.join(measurable_specs((), tokens))}"
             )
     return measured
@@ -99,12 +104,6 @@ def mechanism_name(spec: str) -> str:
             f"{spec!r}: has several groups of heads; name one mechanism, such as favor"
         )
     return spec.partition(":")[0].strip()
-
-
-def format_spec(name: str, options: Mapping[str, Any]) -> str:
-    """The text of a mechanism with options: favor:features=64."""
-    listed = ",".join(f"{key}={json.dumps(value)}" for key, value in options.items())
-    return f"{name}:{listed}" if listed else name
 
 
 def is_swept(spec: str, option: str) -> bool:
@@ -201,6 +200,8 @@ class SampledInputs:
             raise ValueError(
                 f"{kind.name}: has no causal form; leave out the mechanism or --causal"
             )
+        if not self.mask.causal and not kind.card.bidirectional:
+            raise ValueError(f"{kind.name}: exists only in causal form; give --causal")
         spec = case.full_spec
         if is_swept(spec, "seed"):
             spec += f"{',' if ':' in spec else ':'}seed={self.mechanism_seed}"

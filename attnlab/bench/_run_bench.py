@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from attnlab._create_mechanism import find_mechanism, resolve_aliases
+from attnlab._create_mechanism import find_mechanism, resolve_aliases, what_needs_training
 from attnlab.bench._contenders import causal_mechanisms, create_contenders
 from attnlab.bench._cost_report import MEMORY, SPEED, cost_section
 from attnlab.bench._decode_bench import measure_decoding
@@ -101,11 +101,11 @@ def supported_specs(kind: BenchKind, specs: Sequence[str], strict: bool) -> list
     """The mechanisms that a bench can measure; with `strict` an unsupported one is an error."""
     supported = []
     for spec in specs:
-        card = find_mechanism(mechanism_name(spec)).card
-        if kind == "error" and (card.learned or mechanism_name(spec) == "softmax"):
+        name = mechanism_name(spec)
+        if kind == "error" and (what_needs_training(spec) or name == "softmax"):
             if strict:
                 measurable_specs([spec], ErrorSettings.tokens)  # raises an error with the reason
-        elif kind == "decode" and not card.causal:
+        elif kind == "decode" and not find_mechanism(name).card.causal:
             if strict:
                 raise ValueError(f"{spec}: has no causal form, so it cannot decode token by token")
         else:

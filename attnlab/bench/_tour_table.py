@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -17,6 +18,7 @@ from attnlab._create_mechanism import create_mechanism
 from attnlab.bench._contenders import Sizes
 from attnlab.bench._error_bench import relative_error, uniform_weights
 from attnlab.bench._measure_costs import least_seconds
+from attnlab.gates import sample_gates
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
 from attnlab.report import Table
@@ -32,6 +34,7 @@ class TourRow:
     name: str
     causal: bool
     learned: bool
+    gated: bool
     error: float
     """|output - softmax's output| / |softmax's output|."""
     milliseconds: float
@@ -47,14 +50,26 @@ def measure_tour(tokens: int, seed: int) -> Iterator[TourRow]:
         torch.manual_seed(seed)
         for name, kind in MECHANISMS.items():
             length = tokens if kind.card.needs_length else None
-            mechanism = create_mechanism(name, **sizes, max_length=length)
+            mechanism: Any = create_mechanism(name, **sizes, max_length=length)
             mask = Mask(causal=kind.card.causal)
-            error = relative_error(mechanism(q, k, v, mask), softmax(q, k, v, mask))
-            milliseconds = 1e3 * least_seconds([partial(mechanism, q, k, v, mask)])[0]
-            state = mechanism.absorb(k[:, :, :-1], v[:, :, :-1])  # a prompt, then one token
-            state = mechanism.absorb(k[:, :, -1:], v[:, :, -1:], state=state)
-            size = state.nbytes
-            yield TourRow(name, mask.causal, kind.card.learned, error, milliseconds, size)
+            gates = sample_gates(kind.gates, k, torch.Generator().manual_seed(seed))
+            error = relative_error(mechanism(q, k, v, mask, **gates), softmax(q, k, v, mask))
+            milliseconds = 1e3 * least_seconds([partial(mechanism, q, k, v, mask, **gates)])[0]
+            state: Any = None
+            for part in (slice(0, -1), slice(-1, None)):  # a prompt, then one token
+                own = {gate: x[:, :, part] for gate, x in gates.items()}
+                state = mechanism.absorb(k[:, :, part], v[:, :, part], None, state, **own)
+            facts = (mask.causal, kind.card.learned, bool(gates))
+            yield TourRow(name, *facts, error, milliseconds, state.nbytes)
+
+
+def remarks_on(row: TourRow) -> str:
+    remarks = {
+        "untrained": row.learned,
+        "random gates": row.gated,
+        "not causal": not row.causal,
+    }
+    return ", ".join(remark for remark, applies in remarks.items() if applies)
 
 
 def control_error(tokens: int, seed: int) -> float:
@@ -84,7 +99,7 @@ def print_tour(tokens: int, seed: int, console: Console | None = None) -> None:
             f"{row.error:.3f}",
             f"{row.milliseconds:.1f}",
             f"{row.state_bytes / 1e3:,.0f}",
-            ", ".join(["untrained"] * row.learned + ["not causal"] * (not row.causal)),
+            remarks_on(row),
         ]
         for row in measured
     ]

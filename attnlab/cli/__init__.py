@@ -103,7 +103,7 @@ def demo(
 @app.command
 def tour(
     *,
-    tokens: Annotated[int, option("Length of the input in tokens.")] = 2048,
+    tokens: Annotated[int, option("Length of the input in tokens.")] = 1024,
     seed: Annotated[int, option("Random seed for the input and the mechanisms.")] = 0,
 ) -> None:
     """Run every mechanism on one input: error against softmax, time and state size."""

@@ -20,11 +20,13 @@ from attnlab import huggingface
 from attnlab._create_mechanism import (
     create_mechanism,
     find_mechanism,
+    format_spec,
     is_softmax,
     mechanism_options,
     parse_groups,
+    what_needs_training,
 )
-from attnlab.bench._error_bench import UNIFORM, format_spec, mechanism_name
+from attnlab.bench._error_bench import UNIFORM, mechanism_name
 from attnlab.bench._progress import NO_PROGRESS, BenchProgress
 from attnlab.heads._measured_heads import CROSS, Head, MeasuredHeads
 from attnlab.heads._model_reader import InputWindow, ModelReader
@@ -45,15 +47,18 @@ def candidate_specs(specs: Sequence[str], settings: HeadSettings, tokens: int | 
     """The named mechanisms, or all without learned parameters; options that they do not set are
     swept. Without those that are softmax on so few tokens."""
     swept = []
-    unlearned = [name for name, kind in MECHANISMS.items() if not kind.card.learned]
+    unlearned = [
+        name
+        for name, kind in MECHANISMS.items()
+        if not what_needs_training(name) and not kind.card.needs_length
+    ]
     for spec in specs or [name for name in unlearned if name != "softmax"]:
         name = mechanism_name(spec)  # raises an error for groups of heads
         ((_, _, options),) = parse_groups(spec)
         kind = find_mechanism(name)
-        if kind.card.learned:
+        if needed := what_needs_training(spec):
             raise ValueError(
-                f"{name}: has learned parameters, which a trained model lacks; name a mechanism "
-                "without"
+                f"{spec}: has {needed}, which a trained model lacks; name a mechanism without"
             )
         if name == "softmax":
             raise ValueError("softmax: the heads already use it; name another mechanism")
@@ -237,8 +242,9 @@ def _mechanism_errors(
 
 def can_replace(spec: str, call: AttentionCall) -> bool:
     """Whether a mechanism can replace this layer: those defined by distances cannot in
-    cross-attention."""
-    return call.kind == "self" or find_mechanism(mechanism_name(spec)).card.cross
+    cross-attention, those that exist only in causal form cannot in an encoder."""
+    card = find_mechanism(mechanism_name(spec)).card
+    return (call.kind == "self" or card.cross) and (call.causal or card.bidirectional)
 
 
 def shift_seed(spec: str, by: int) -> str:

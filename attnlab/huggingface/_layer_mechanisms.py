@@ -16,10 +16,11 @@ from torch import nn
 
 from attnlab._create_mechanism import (
     create_mechanism,
-    find_mechanism,
+    format_spec,
     mechanism_options,
     parse_attention,
     parse_groups,
+    what_needs_training,
 )
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
@@ -35,16 +36,21 @@ _layer_counts: dict[int, int] = {}
 
 
 def parameter_free_mechanisms() -> list[str]:
-    """Mechanisms without learned parameters, which can replace softmax without training."""
-    return [name for name, kind in MECHANISMS.items() if not kind.card.learned]
+    """Mechanisms that can replace softmax without training, for texts of any length."""
+    return [
+        name
+        for name, kind in MECHANISMS.items()
+        if not what_needs_training(name) and not kind.card.needs_length
+    ]
 
 
 def check_spec(spec: str) -> None:
     """Raise now, not when a model runs, if no model can use this specification."""
     for count, name, options in parse_groups(spec):
-        if find_mechanism(name).card.learned:
+        part = format_spec(name, options)
+        if needed := what_needs_training(part):
             raise ValueError(
-                f"{name}: has learned parameters, which a Hugging Face model would neither train "
+                f"{part}: has {needed}, which a Hugging Face model would neither train "
                 f"nor save; use one of {', '.join(parameter_free_mechanisms())}"
             )
         if "dropout" in options:

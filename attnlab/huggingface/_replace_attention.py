@@ -170,9 +170,15 @@ def _check_positions(mechanism: Mechanism, module: nn.Module, meaning: MaskMeani
             f"{name}: cannot replace the cross-attention of {type(module).__name__}, because it is "
             "defined by distances inside one sequence; use softmax or a kernel mechanism"
         )
+    if not meaning.mask.causal and not mechanism.card.bidirectional:
+        raise ValueError(
+            f"{name}: exists only in causal form, so it cannot replace the attention of "
+            f"{type(module).__name__}, which sees later tokens too; choose another mechanism"
+        )
     shift_invariant = all(member.shift_invariant for member in members_of(mechanism))
     if meaning.first_key and not shift_invariant:
         raise ValueError(
-            f"{name}: this layer's cache has dropped its first {meaning.first_key} tokens, so the "
-            "positions of blocks are unknown; generate with use_cache=False, or use attnlab-window"
+            f"{name}: needs the first tokens, but this layer's cache has dropped "
+            f"{meaning.first_key} of them; generate with use_cache=False, or use attnlab-window "
+            "without sinks"
         )

@@ -11,7 +11,7 @@ import inspect
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from attnlab.interpret._attention_call import (
 from attnlab.interpret._inspected_model import InspectedModel
 from attnlab.interpret._key_value_cache import (
     AbsorbedStep,
-    RowKeyValues,
+    AbsorbedTokens,
     absorbed_by,
     follow_states,
     remember,
@@ -101,8 +101,11 @@ class MechanismObserver:
         q, k, v, mask = (arguments[name] for name in ("q", "k", "v", "mask"))
         if self._is_requested(q):
             row = self.listener.row
-            keys = None if mask.keys is None else mask.keys[row]
-            self._report(q, out, (k[row], v[row], keys), _start_of(mask.start, row), mask.causal)
+            tokens = AbsorbedTokens(k, v, mask.keys, arguments.get("gates", {}))
+            segments = None if mask.segments is None else mask.segments[row : row + 1]
+            start = _start_of(mask.start, row)
+            own = Mask(mask.causal, None, start, segments)
+            self._report(q, out, tokens.of_row(row), start, own)
 
     def read(
         self, q: Tensor, out: Tensor, absorbed: AbsorbedStep | None, start: int | Tensor
@@ -129,12 +132,12 @@ class MechanismObserver:
         return selected is not None
 
     def _report(
-        self, q: Tensor, out: Tensor, memory: RowKeyValues, start: int, causal: bool | None
+        self, q: Tensor, out: Tensor, memory: AbsorbedTokens, start: int, mask: Mask | None
     ) -> None:
-        """`q` has all rows, `memory` one. `causal` is None for a read from a decoding state."""
+        """`q` has all rows, `memory` and `mask` one. A read from a decoding state has no mask."""
+        causal = None if mask is None else mask.causal
         listener, row = self.listener, self.listener.row
-        k, v, keys = memory
-        H, T, S = q.shape[1], q.shape[2], k.shape[1]
+        H, T, S = q.shape[1], q.shape[2], memory.k.shape[1]
         heads = listener.select_heads(
             self.role.name, batch=len(q), heads=H, queries=start + T, keys=S
         )
@@ -145,9 +148,11 @@ class MechanismObserver:
         stack = self.role.stack or ("decoder" if cross or is_causal else "encoder")
         call = AttentionCall(self.role.name, stack, kind, heads, H, start, causal=is_causal)
         with torch.no_grad(), torch.autocast(q.device.type, enabled=False):
-            key_mask = None if keys is None else keys[None]
-            k, v = (zero_padding(at_least_float32(x[None]), key_mask) for x in (k, v))
-            self._fill(call, at_least_float32(q[row : row + 1]), k, v, key_mask, causal)
+            keys = None if memory.keys is None else memory.keys[None]
+            k, v = (zero_padding(at_least_float32(x[None]), keys) for x in memory[:2])
+            gates = {name: at_least_float32(gate[None]) for name, gate in memory.gates.items()}
+            inputs = AbsorbedTokens(k, v, keys, gates)
+            self._fill(call, at_least_float32(q[row : row + 1]), inputs, mask)
         call.output, call.select = out, lambda x: x[row, heads]
         call.head_outputs = call.select(out.detach())
         listener.on_call(call)
@@ -156,12 +161,12 @@ class MechanismObserver:
         self,
         call: AttentionCall,
         q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        keys: Tensor | None,
-        causal: bool | None,
+        memory: AbsorbedTokens,
+        mask: Mask | None,
     ) -> None:
-        mechanism, heads = self.mechanism, call.heads
+        k, v, keys, gates = memory
+        mechanism: Any = self.mechanism
+        heads = call.heads
         card, (G, S) = mechanism.card, k.shape[1:3]
         call.mechanism = name_of(mechanism)
         call.signed, call.normalized = card.signed, card.rows_sum_to_one
@@ -170,58 +175,58 @@ class MechanismObserver:
         call.k = k[0, used] if k.shape[3] else None
         call.v = v[0, used]
         call.scale = scale_of(mechanism) if card.uses_query and card.uses_key else None
-        q, mask, rows = weights_arguments(mechanism, q, S, keys, call.start, causal)
-        call.allowed = allowed_keys(mechanism, q, S, mask, heads)
-        call.allowed = None if call.allowed is None else call.allowed[rows]
+        calls = weights_arguments(mechanism, q, S, keys, call.start, mask)
+        allowed = [allowed_keys(mechanism, q, S, each, heads)[rows] for q, each, rows in calls]
+        call.allowed = None if all(bool(some.all()) for some in allowed) else torch.cat(allowed)
         if self.listener.wants_weights:
-            call.weights = mechanism.weights(q, k, mask)[0, heads, rows]
-            call.condition = mechanism.condition(q, k, mask)[0, heads, rows]
+            call.weights, call.condition = (
+                torch.cat([f(q, k, each, **gates)[0, heads, rows] for q, each, rows in calls], 1)
+                for f in (mechanism.weights, mechanism.condition)
+            )
         if mechanism.training and has_dropout(mechanism):
             call.checkable = False
             call.note = "Dropout is on: the weights are those before dropout, and are not checked."
 
 
 def weights_arguments(
-    mechanism: Mechanism, q: Tensor, S: int, keys: Tensor | None, start: int, causal: bool | None
-) -> tuple[Tensor, Mask, slice]:
-    """The queries and mask to call `mechanism.weights` with, and which of its rows are the result.
+    mechanism: Mechanism, q: Tensor, S: int, keys: Tensor | None, start: int, mask: Mask | None
+) -> list[tuple[Tensor, Mask, slice]]:
+    """The queries and masks to call `mechanism.weights` with, and which rows are the result.
 
-    `causal` is None for a read from a decoding state, which is not causal. A mechanism without
-    cross-attention reads for the newest tokens only: the last causal row for one token, the last
-    rows of a full matrix for more.
+    A read from a decoding state has no mask, and is not causal. A mechanism without cross-attention
+    reads for the newest tokens only: the last causal row for one token, the last rows of a full
+    matrix for more, or a last causal row for each where there is only a causal form.
     """
     T = q.shape[2]
-    if causal is not None:
-        return q, Mask(causal, keys, start), slice(0, T)
+    if mask is not None:
+        return [(q, replace(mask, keys=keys), slice(0, T))]
     if mechanism.card.cross:
-        return q, Mask(keys=keys, start=start), slice(0, T)
-    if T == 1:
-        return q, Mask(True, keys, S - 1), slice(0, 1)
+        return [(q, Mask(keys=keys, start=start), slice(0, T))]
+    if T == 1 or not mechanism.card.bidirectional:
+        return [(each, Mask(True, keys, S - 1), slice(0, 1)) for each in q.split(1, dim=2)]
     whole = q.new_zeros(*q.shape[:2], S, q.shape[3])
     whole[:, :, S - T :] = q
-    return whole, Mask(keys=keys), slice(S - T, S)
+    return [(whole, Mask(keys=keys), slice(S - T, S))]
 
 
-def allowed_keys(
-    mechanism: Mechanism, q: Tensor, S: int, mask: Mask, heads: list[int]
-) -> Tensor | None:
-    """(T, S): True where any of these heads may attend; None means everywhere."""
+def allowed_keys(mechanism: Mechanism, q: Tensor, S: int, mask: Mask, heads: list[int]) -> Tensor:
+    """(T, S): True where any of these heads may attend."""
     T, union = q.shape[2], q.new_zeros(q.shape[2], S, dtype=torch.bool)
     head_lists = mechanism.head_indices if isinstance(mechanism, HeadGroups) else [heads]
     for member, member_heads in zip(members_of(mechanism), head_lists, strict=True):
         if not set(member_heads) & set(heads):
             continue
         allowed = mask.allowed(T, S, q.device)
-        if not member.card.cross:
+        if not member.card.cross and member.card.bidirectional:
             # a pattern of positions (window, blocks): equal scores give every allowed key a weight
             D, E = (
                 member.head_dim * used for used in (member.card.uses_query, member.card.uses_key)
             )
-            zero = q.new_zeros(1, member.heads, 1, 1)
-            uniform = member.weights(zero.expand(-1, -1, T, D), zero.expand(-1, -1, S, E), mask)
+            one = q.new_ones(1, member.heads, 1, 1)
+            uniform = member.weights(one.expand(-1, -1, T, D), one.expand(-1, -1, S, E), mask)
             allowed = uniform > 0
         union |= True if allowed is None else allowed[0].any(0)
-    return None if bool(union.all()) else union
+    return union
 
 
 def has_dropout(mechanism: Mechanism) -> bool:
@@ -238,13 +243,15 @@ _lock = threading.RLock()
 
 def _hook_states(mechanism: Mechanism) -> None:
     """Forward hooks do not see `absorb` and `read`, so replace both on the instance."""
-    absorb, read = mechanism.absorb, mechanism.read
+    absorb: Any = mechanism.absorb
+    read = mechanism.read
 
     def observed_absorb(
-        k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
-    ) -> State:
-        new = absorb(k, v, keys, state)
-        remember(new, state, k, v, keys)
+        k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None,
+        **gates: Tensor,
+    ) -> State:  # fmt: skip
+        new = absorb(k, v, keys, state, **gates)
+        remember(new, state, k, v, keys, gates)
         return new
 
     def observed_read(q: Tensor, state: State, start: int | Tensor) -> Tensor:

@@ -9,17 +9,34 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from attnlab.gates import Gates
 from attnlab.state import KeyValues, State
 
-RowKeyValues = tuple[Tensor, Tensor, Tensor | None]
-"""k (G, S, D), v (G, S, M) and keys (S,) of one row."""
+
+class AbsorbedTokens(NamedTuple):
+    """What a state absorbed, for all rows; without the first axis for one row."""
+
+    k: Tensor  # (B, G, S, D)
+    v: Tensor  # (B, G, S, M)
+    keys: Tensor | None  # (B, S)
+    gates: Gates  # (B, G, S) or (B, G, S, D) each
+
+    def of_row(self, row: int) -> AbsorbedTokens:
+        keys = None if self.keys is None else self.keys[row]
+        gates = {name: gate[row] for name, gate in self.gates.items()}
+        return AbsorbedTokens(self.k[row], self.v[row], keys, gates)
+
+    def first(self, length: int) -> AbsorbedTokens:
+        """The first tokens of one row."""
+        keys = None if self.keys is None else self.keys[:length]
+        gates = {name: gate[:, :length] for name, gate in self.gates.items()}
+        return AbsorbedTokens(self.k[:, :length], self.v[:, :length], keys, gates)
 
 
 class AbsorbedStep:
@@ -28,19 +45,19 @@ class AbsorbedStep:
     def __init__(
         self,
         before: AbsorbedStep | None,
-        absorbed: tuple[Tensor, Tensor, Tensor | None] | None = None,
+        absorbed: AbsorbedTokens | None = None,
         rows: Tensor | None = None,
         lengths: Tensor | None = None,
     ) -> None:
         self.before = before
-        self.absorbed = absorbed  # k (B, G, S, D), v (B, G, S, M), keys (B, S)
+        self.absorbed = absorbed
         self.rows = rows  # after `select`: these rows of `before`
         self.lengths = lengths  # after `trim`: the remaining length of each row
-        self.cached: tuple[int, RowKeyValues] | None = None
+        self.cached: tuple[int, AbsorbedTokens] | None = None
 
-    def of_row(self, row: int) -> RowKeyValues:
+    def of_row(self, row: int) -> AbsorbedTokens:
         """All keys and values that this row has absorbed."""
-        requested, steps = row, list[RowKeyValues | int]()
+        requested, steps = row, list[AbsorbedTokens | int]()
         node: AbsorbedStep | None = self
         while node is not None:
             if node.cached is not None and node.cached[0] == row:
@@ -48,8 +65,7 @@ class AbsorbedStep:
                 node.cached = None  # only the newest node keeps the copy
                 break
             if node.absorbed is not None:
-                k, v, keys = node.absorbed
-                steps.append((k[row], v[row], None if keys is None else keys[row]))
+                steps.append(node.absorbed.of_row(row))
             if node.lengths is not None:
                 steps.append(int(node.lengths[row]))
             if node.rows is not None:
@@ -59,31 +75,31 @@ class AbsorbedStep:
         return self.cached[1]
 
 
-def _replay(steps: list[RowKeyValues | int]) -> RowKeyValues:
+def _replay(steps: list[AbsorbedTokens | int]) -> AbsorbedTokens:
     """Join all parts from the oldest on; a number trims to that many keys."""
-    parts: list[RowKeyValues] = []
+    parts: list[AbsorbedTokens] = []
     for step in steps:
         if isinstance(step, int):
-            k, v, keys = _concatenate(parts)
-            parts = [(k[:, :step], v[:, :step], None if keys is None else keys[:step])]
+            parts = [_concatenate(parts).first(step)]
         else:
             parts.append(step)
     return _concatenate(parts)
 
 
-def _concatenate(parts: list[RowKeyValues]) -> RowKeyValues:
+def _concatenate(parts: list[AbsorbedTokens]) -> AbsorbedTokens:
     if len(parts) == 1:
         return parts[0]
     keys = None
-    if any(part[2] is not None for part in parts):
+    if any(part.keys is not None for part in parts):
         keys = torch.cat([_key_mask(part) for part in parts])
-    k = torch.cat([part[0] for part in parts], dim=1)
-    return k, torch.cat([part[1] for part in parts], dim=1), keys
+    k, v = (torch.cat(x, dim=1) for x in zip(*(part[:2] for part in parts), strict=True))
+    gates = {name: torch.cat([part.gates[name] for part in parts], 1) for name in parts[0].gates}
+    return AbsorbedTokens(k, v, keys, gates)
 
 
-def _key_mask(part: RowKeyValues) -> Tensor:
-    _, v, keys = part
-    return v.new_ones(v.shape[1], dtype=torch.bool) if keys is None else keys
+def _key_mask(part: AbsorbedTokens) -> Tensor:
+    ones = part.v.new_ones(part.v.shape[1], dtype=torch.bool)
+    return ones if part.keys is None else part.keys
 
 
 _absorbed: WeakKeyDictionary[State, AbsorbedStep] = WeakKeyDictionary()
@@ -94,25 +110,35 @@ def absorbed_by(state: State) -> AbsorbedStep | None:
     return _absorbed.get(state) or _from_key_values(state)
 
 
-def remember(new: State, old: State | None, k: Tensor, v: Tensor, keys: Tensor | None) -> None:
-    """Note that `new` is `old` with these keys and values absorbed."""
+def remember(
+    new: State, old: State | None, k: Tensor, v: Tensor, keys: Tensor | None, gates: Gates
+) -> None:
+    """Note that `new` is `old` with these tokens absorbed."""
     before = None if old is None else absorbed_by(old)
     if old is None or before is not None:
-        _absorbed[new] = AbsorbedStep(before, (k.detach(), v.detach(), keys))
+        detached = {name: gate.detach() for name, gate in gates.items()}
+        tokens = AbsorbedTokens(k.detach(), v.detach(), keys, detached)
+        _absorbed[new] = AbsorbedStep(before, tokens)
 
 
 def _from_key_values(state: State) -> AbsorbedStep | None:
-    if not isinstance(state, KeyValues):
-        return None
-    first, keys = state.first, state.keys  # keys that a window has dropped count as padding
-    k, v = (F.pad(x.detach(), (0, 0, first, 0)) for x in (state.k, state.v))
-    if first:
-        keys = k.new_ones(len(k), state.slots, dtype=torch.bool) if keys is None else keys
-        keys = F.pad(keys, (first, 0))
-    earlier = AbsorbedStep(None, (k, v, keys))
+    if type(state) is not KeyValues or state.k.shape[3] != state.origin.key_width:
+        return None  # it holds more than keys and values
+    k, v, keys = state.k.detach(), state.v.detach(), state.keys
+    if state.first:  # keys that a window has dropped count as padding
+        real = k.new_ones(len(k), state.slots, dtype=torch.bool) if keys is None else keys
+        keys = _spread(state, real[:, None, :, None])[:, 0, :, 0]
+        k, v = _spread(state, k), _spread(state, v)
+    earlier = AbsorbedStep(None, AbsorbedTokens(k, v, keys, {}))
     return (
         AbsorbedStep(earlier, lengths=state.length) if isinstance(state.length, Tensor) else earlier
     )
+
+
+def _spread(state: KeyValues, x: Tensor) -> Tensor:
+    """The slots (B, G, slots, D) at their positions, with zeros where keys were dropped."""
+    spread = x.new_zeros(*x.shape[:2], state.longest, x.shape[3])
+    return spread.index_copy(2, state.positions, x)
 
 
 # Rows are reordered (beams, finished texts) and trimmed: the remembered keys follow them.

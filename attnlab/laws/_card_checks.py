@@ -6,12 +6,22 @@ Letters: T queries, S keys.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from attnlab._argument_checks import GATE_NAMES
 from attnlab.laws._compare import require
-from attnlab.laws._law_inputs import HEAD_DIM, HEADS, make_inputs
+from attnlab.laws._law_inputs import (
+    HEAD_DIM,
+    HEADS,
+    LawInputs,
+    make_inputs,
+    possible_masks,
+)
+from attnlab.laws._states import absorb
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms.softmax import Softmax
@@ -22,7 +32,7 @@ def check_rows_and_signs(mechanism: Mechanism) -> None:
     lowest, sums = [], []
     for seed in range(20):
         x = make_inputs(mechanism, B=2, G=2, T=11, S=11, seed=seed)
-        weights = mechanism.weights(x.q, x.k, Mask()).detach()
+        weights = x.weights(mechanism, possible_masks(mechanism)[0]).detach()
         lowest.append(float(weights.min()))
         sums.append(weights.sum(-1))
     card, total = mechanism.card, torch.stack(sums)
@@ -43,14 +53,15 @@ def check_used_inputs(mechanism: Mechanism) -> None:
     learned = bool(list(mechanism.parameters()))
     require(learned == card.learned, f"card: learned={card.learned}, but has parameters: {learned}")
     x = make_inputs(mechanism, B=1, G=2, T=5, S=5)
-    out = mechanism(x.q, x.k, x.v, Mask())
+    mask = possible_masks(mechanism)[0]
+    out = x.output(mechanism, mask)
     wide = torch.randn(1, HEADS, 5, HEAD_DIM, dtype=torch.float64)
     for used, name, q, k in (
         (card.uses_query, "uses_query", wide, x.k),
         (card.uses_key, "uses_key", x.q, wide[:, :2]),
     ):
         if not used:
-            same = torch.equal(mechanism(q, k, x.v, Mask()), out)
+            same = torch.equal(mechanism(q, k, x.v, mask, **x.gates), out)
             require(same, f"card: {name}=False, but that input changes the output")
 
 
@@ -60,7 +71,7 @@ def check_state_size(mechanism: Mechanism) -> None:
     x = make_inputs(mechanism, B=1, G=1, T=1, S=1)
     with torch.no_grad():
         for _ in range(900):
-            state = mechanism.absorb(x.k, x.v, None, state)
+            state = absorb(mechanism, x, slice(None), None, state)
             tensors = [t for t in vars(state).values() if isinstance(t, Tensor)]
             sizes.append(sum(t.numel() * t.element_size() for t in tensors))
     constant = max(sizes[300:600]) == max(sizes[600:])
@@ -73,9 +84,9 @@ def check_visible_keys(mechanism: Mechanism) -> None:
     S = 20
     x = make_inputs(mechanism, B=1, G=2, T=S, S=S)
     softmax = Softmax(head_dim=HEAD_DIM, heads=HEADS, beta=getattr(mechanism, "beta", None))
-    for causal in (False, True) if mechanism.card.causal else (False,):
-        mask = Mask(causal=causal)
-        weights = mechanism.weights(x.q, x.k, mask).detach()
+    for mask in possible_masks(mechanism):
+        causal = mask.causal
+        weights = x.weights(mechanism, mask).detach()
         counts = (weights != 0).sum(-1).flatten()  # (H*T,)
         W = mechanism.visible_keys(S, causal)
         if W is not None:
@@ -92,7 +103,7 @@ def check_visible_keys(mechanism: Mechanism) -> None:
             allowed = torch.ones(1, 1, S, S, dtype=torch.bool)
             allowed = allowed.tril() if causal else allowed
             dense = mechanism.attend_dense(x.q, x.k, x.v, allowed, 0, 0.0)
-            same = torch.allclose(dense, mechanism(x.q, x.k, x.v, mask))
+            same = torch.allclose(dense, x.output(mechanism, mask))
             require(same, "attend_dense differs from forward under the same mask")
     if mechanism.shift_invariant:
         _check_shift(mechanism)
@@ -102,11 +113,12 @@ def _check_shift(mechanism: Mechanism) -> None:
     """A text after padding gives the same output as without it."""
     shift, S = 3, 20
     x = make_inputs(mechanism, B=1, G=2, T=S, S=S)
-    behind = [torch.nn.functional.pad(t.detach(), (0, 0, shift, 0)) for t in x.leaves()]
     real = (torch.arange(S + shift) >= shift)[None]
-    for causal in (False, True) if mechanism.card.causal else (False,):
-        out = mechanism(*behind, Mask(causal=causal, keys=real))[:, :, shift:]
-        same = torch.allclose(out, mechanism(*x.leaves(), Mask(causal=causal)))
+    q, k, v, *gates = (torch.cat([t[:, :, :shift].detach(), t.detach()], dim=2) for t in x.leaves())
+    behind = LawInputs(q, k, v, real, dict(zip(x.gates, gates, strict=True)))
+    for mask in possible_masks(mechanism):
+        out = behind.output(mechanism, replace(mask, keys=real))[:, :, shift:]
+        same = torch.allclose(out, x.output(mechanism, mask))
         require(same, f"shift_invariant=True, but a shift by {shift} positions changes the output")
 
 
@@ -114,25 +126,57 @@ def check_refusals(mechanism: Mechanism) -> None:
     """8. What the mechanism cannot do raises a clear error."""
     card = mechanism.card
     few, many = (make_inputs(mechanism, B=2, G=3, T=T, S=7) for T in (5, 7))
+    usual = possible_masks(mechanism)[0]
+
+    def require_refused(x: LawInputs, mask: Mask, case: str) -> None:
+        _require_error(lambda: x.output(mechanism, mask), case)
+        _require_error(lambda: x.weights(mechanism, mask), f"{case}, in weights")
+
     if not card.causal:
-        mask = Mask(causal=True)
-        _require_error(lambda: mechanism(many.q, many.k, many.v, mask), "a causal mask")
-        _require_error(lambda: mechanism.weights(many.q, many.k, mask), "a causal mask, in weights")
+        require_refused(many, Mask(causal=True), "a causal mask")
+    if not card.bidirectional:
+        require_refused(many, Mask(), "no causal mask")
     if not card.cross:
-        _require_error(lambda: mechanism(few.q, few.k, few.v, Mask()), "cross-attention")
-        _require_error(
-            lambda: mechanism.weights(few.q, few.k, Mask()), "cross-attention, in weights"
-        )
-        state = mechanism.absorb(few.k, few.v)
+        mask = usual if card.bidirectional else Mask(True, start=3)
+        require_refused(few, mask, "cross-attention")
+        state = absorb(mechanism, few, slice(None), None)
         _require_error(lambda: mechanism.read(few.q, state, 0), "cross-attention, in read")
-    wrong = Mask(keys=torch.ones(2, 6, dtype=torch.bool))
-    _require_error(lambda: mechanism(many.q, many.k, many.v, wrong), "a mask for 6 of 7 keys")
+    wrong = replace(usual, keys=torch.ones(2, 6, dtype=torch.bool))
+    require_refused(many, wrong, "a mask for 6 of 7 keys")
     _require_error(
-        lambda: mechanism.weights(many.q, many.k, wrong), "a mask for 6 of 7 keys, in weights"
+        lambda: replace(many, q=many.q[:, :4]).weights(mechanism, usual), "4 of 6 heads, in weights"
     )
-    _require_error(
-        lambda: mechanism.weights(many.q[:, :4], many.k, Mask()), "4 of 6 heads, in weights"
-    )
+    documents = torch.tensor([[0, 0, 0, 1, 1, 1, 1]] * 2)
+    if not card.packs:
+        require_refused(many, replace(usual, segments=documents), "packed documents")
+    require_refused(many, replace(usual, segments=documents[:, :6]), "segments for 6 of 7 keys")
+    _check_gate_refusals(mechanism, many, usual, require_refused)
+
+
+def _check_gate_refusals(
+    mechanism: Mechanism,
+    x: LawInputs,
+    mask: Mask,
+    require_refused: Callable[[LawInputs, Mask, str], None],
+) -> None:
+    for gate in mechanism.gates:
+        value = x.gates[gate.name].detach()
+        others = {name: other for name, other in x.gates.items() if name != gate.name}
+        require_refused(replace(x, gates=others), mask, f"no {gate.name}")
+        for bound, outside in ((gate.low, gate.low - 1), (gate.high, gate.high + 1)):
+            if bound not in (torch.inf, -torch.inf):
+                bad = {**x.gates, gate.name: torch.full_like(value, outside)}
+                require_refused(replace(x, gates=bad), mask, f"{gate.name} of {outside:g}")
+        short = {**x.gates, gate.name: value[:, :, 1:]}
+        require_refused(replace(x, gates=short), mask, f"{gate.name} for 6 of 7 keys")
+        without = replace(x, gates=others)
+        _require_error(
+            partial(absorb, mechanism, without, slice(None), None), f"no {gate.name}, in absorb"
+        )
+    for name in GATE_NAMES:
+        if name not in x.gates:
+            more = {**x.gates, name: torch.zeros(x.k.shape[:3], dtype=x.k.dtype)}
+            require_refused(replace(x, gates=more), mask, f"{name}, which it does not take")
 
 
 def _require_error(call: Callable[[], object], case: str) -> None:
@@ -143,4 +187,4 @@ def _require_error(call: Callable[[], object], case: str) -> None:
         return
     except Exception as error:
         require(False, f"{case}: raises {type(error).__name__}, not a ValueError that explains it")
-    require(False, f"{case}: is not refused; begin weights with self.prepare_weights(q, k, mask)")
+    require(False, f"{case}: is not refused")

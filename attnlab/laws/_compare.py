@@ -75,7 +75,7 @@ def parameters(mechanism: Mechanism) -> list[Tensor]:
 def condition_numbers(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> tuple[float, float]:
     """The factors by which rounding errors may grow in values and in gradients."""
     with torch.no_grad():
-        condition = mechanism.condition(inputs.q, inputs.k, mask)
+        condition = mechanism.condition(inputs.q, inputs.k, mask, **inputs.gates)
     worst = float(condition.max()) if condition.numel() else 1.0
     if worst >= 1e3:
         raise UnsuitableError("terms cancel so much that every result is rounding noise")

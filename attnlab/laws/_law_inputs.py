@@ -6,17 +6,18 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, D head size, M 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attnlab.gates import Gates, sample_gates
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 
-HEAD_DIM, HEADS, VALUE_DIM, MAX_LENGTH = 5, 6, 7, 80
+HEAD_DIM, HEADS, VALUE_DIM, MAX_LENGTH = 4, 6, 7, 80
 PADDINGS = ("none", "right", "left", "random", "all")
 
 
@@ -53,38 +54,70 @@ def option_sets(kind: type[Mechanism]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class LawInputs:
-    """q, k and v with gradients, and which keys are real."""
+    """q, k, v and gates with gradients, and which keys are real."""
 
     q: Tensor
     k: Tensor
     v: Tensor
     keys: Tensor | None
+    gates: Gates = field(default_factory=dict)
 
-    def leaves(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.q, self.k, self.v
+    def leaves(self) -> tuple[Tensor, ...]:
+        return self.q, self.k, self.v, *self.gates.values()
 
-    def fresh(self, **changes: Tensor) -> LawInputs:
+    def written(self, tokens: slice) -> tuple[Tensor, Tensor, Gates]:
+        """k, v and gates of these tokens."""
+        gates = {name: gate[:, :, tokens] for name, gate in self.gates.items()}
+        return self.k[:, :, tokens], self.v[:, :, tokens], gates
+
+    def part(self, rows: Any, queries: Any, tokens: Any) -> LawInputs:
+        """Some rows, queries and keys, without the mask."""
+        gates = {name: gate[rows][:, :, tokens] for name, gate in self.gates.items()}
+        k, v = self.k[rows][:, :, tokens], self.v[rows][:, :, tokens]
+        return LawInputs(self.q[rows][:, :, queries], k, v, None, gates)
+
+    def output(self, mechanism: Mechanism, mask: Mask) -> Tensor:
+        return mechanism(self.q, self.k, self.v, mask, **self.gates)
+
+    def weights(self, mechanism: Any, mask: Mask) -> Tensor:
+        return mechanism.weights(self.q, self.k, mask, **self.gates)
+
+    def to(self, dtype: torch.dtype) -> LawInputs:
+        """A copy in another precision, without gradients."""
+        q, k, v, *gates = (x.detach().to(dtype, copy=True) for x in self.leaves())
+        return LawInputs(q, k, v, self.keys, dict(zip(self.gates, gates, strict=True)))
+
+    def fresh(self, **changes: Any) -> LawInputs:
         """A copy with separate gradients, with some tensors replaced."""
         new = replace(self, **changes)
-        q, k, v = (x.detach().clone().requires_grad_() for x in new.leaves())
-        return LawInputs(q, k, v, new.keys)
+        q, k, v, *gates = (x.detach().clone().requires_grad_() for x in new.leaves())
+        return LawInputs(q, k, v, new.keys, dict(zip(new.gates, gates, strict=True)))
 
 
 def make_inputs(
-    mechanism: Mechanism, *, B: int, G: int, T: int, S: int, padding: str = "none", seed: int = 0
-) -> LawInputs:
+    mechanism: Mechanism, *, B: int, G: int, T: int, S: int, padding: str = "none", seed: int = 0,
+    full_width: bool = False,
+) -> LawInputs:  # fmt: skip
+    """Inputs with gradients. What the mechanism does not use has width 0, unless `full_width`."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
 
+    card, D = mechanism.card, mechanism.head_dim
+    q = normal(B, mechanism.heads, T, D if card.uses_query or full_width else 0)
+    k = normal(B, G, S, D if card.uses_key or full_width else 0)
+    v = normal(B, G, S, VALUE_DIM)
+    keys = make_keys(padding, B, S, generator)
+    gates = sample_gates(mechanism.gates, k.detach(), generator)
+    return LawInputs(q, k, v, keys, {name: x.requires_grad_() for name, x in gates.items()})
+
+
+def possible_masks(mechanism: Mechanism, keys: Tensor | None = None) -> list[Mask]:
+    """Without and with a causal mask, as far as the mechanism has these forms."""
     card = mechanism.card
-    return LawInputs(
-        normal(B, HEADS, T, HEAD_DIM if card.uses_query else 0),
-        normal(B, G, S, HEAD_DIM if card.uses_key else 0),
-        normal(B, G, S, VALUE_DIM),
-        make_keys(padding, B, S, generator),
-    )
+    forms = [False] * card.bidirectional + [True] * card.causal
+    return [Mask(causal, keys) for causal in forms]
 
 
 def make_keys(padding: str, B: int, S: int, generator: torch.Generator) -> Tensor | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, NamedTuple
 
@@ -22,10 +22,10 @@ from attnlab.laws import _states as states
 from attnlab.laws._compare import LawError, UnsuitableError
 from attnlab.laws._law_inputs import (
     MAX_LENGTH,
-    LawInputs,
     build_mechanism,
     make_inputs,
     option_sets,
+    possible_masks,
     sample_sizes,
 )
 from attnlab.mask import Mask
@@ -111,14 +111,9 @@ def _check_law(
     return LawResult(law.text, options, tried, f"only {tried} of {count} inputs were suitable")
 
 
-def _masks(mechanism: Mechanism, inputs: LawInputs) -> list[Mask]:
-    both = (False, True) if mechanism.card.causal else (False,)
-    return [Mask(causal, inputs.keys) for causal in both]
-
-
 def _definition(mechanism: Mechanism, random: Random) -> None:
     inputs = make_inputs(mechanism, **sample_sizes(random))
-    for mask in _masks(mechanism, inputs):
+    for mask in possible_masks(mechanism, inputs.keys):
         calls.check_definition(mechanism, inputs, mask)
 
 
@@ -137,7 +132,7 @@ def _definition_from_a_start(mechanism: Mechanism, random: Random) -> None:
 
 def _padding(mechanism: Mechanism, random: Random) -> None:
     inputs = make_inputs(mechanism, **sample_sizes(random))
-    for mask in _masks(mechanism, inputs):
+    for mask in possible_masks(mechanism, inputs.keys):
         calls.check_padding(mechanism, inputs, mask)
         calls.check_padding_removed(mechanism, inputs, mask)
 
@@ -178,7 +173,7 @@ def _no_visible_keys(mechanism: Mechanism, random: Random) -> None:
     if mechanism.card.cross and random.random() < 0.5:
         size["S"] = 0
     inputs = make_inputs(mechanism, **size)
-    for mask in _masks(mechanism, inputs):
+    for mask in possible_masks(mechanism, inputs.keys):
         calls.check_no_visible_keys(mechanism, inputs, mask)
 
 
@@ -186,10 +181,19 @@ def _extremes(mechanism: Mechanism, random: Random) -> None:
     single = deepcopy(mechanism).float()
     seed = random.randint(1, 1000)
     for largest in (1e2, 1e4):
-        for causal in (False, True) if mechanism.card.causal else (False,):
-            extremes.check_large_scores(single, mechanism, largest, causal, seed)
+        for mask in possible_masks(mechanism):
+            extremes.check_large_scores(single, mechanism, largest, mask.causal, seed)
     if mechanism.card.causal:
         extremes.check_growing_keys(single, mechanism, seed)
+    extremes.check_decays(single, mechanism, seed)
+
+
+def _packing(mechanism: Mechanism, random: Random) -> None:
+    size = sample_sizes(random)
+    inputs = make_inputs(mechanism, **size)
+    numbers = [sorted(random.randint(0, 3) for _ in range(size["S"])) for _ in range(size["B"])]
+    for mask in possible_masks(mechanism, inputs.keys):
+        calls.check_packing(mechanism, inputs, replace(mask, segments=torch.tensor(numbers)))
 
 
 def _card(mechanism: Mechanism, random: Random) -> None:
@@ -217,5 +221,6 @@ LAWS = (
     Law("7 nothing to look at gives zeros", _no_visible_keys),
     Law("7 extreme scores in float32", _extremes, once=True),
     Law("8 what it cannot do is refused", _refusals, once=True),
+    Law("9 packed documents are as if alone", _packing, lambda card: card.packs),
     Law("the card is true", _card, once=True, length=1000),
 )

@@ -5,9 +5,8 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, D head size, M 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
+from torch import Tensor
 
 from attnlab.laws._compare import (
     assert_equal_to_rounding,
@@ -31,8 +30,8 @@ def check_definition(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> Non
         mechanism,
         inputs,
         mask,
-        lambda x: mechanism(x.q, x.k, x.v, mask),
-        lambda x: mechanism.weights(x.q, x.k, mask) @ repeat_heads(x.v, HEADS),
+        lambda x: x.output(mechanism, mask),
+        lambda x: x.weights(mechanism, mask) @ repeat_heads(x.v, HEADS),
     )
 
 
@@ -41,22 +40,29 @@ def check_padding(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> None:
     if mask.keys is None:
         return
     padding = ~mask.keys[:, None, :, None]
-    clean = inputs.fresh(k=inputs.k.masked_fill(padding, 0), v=inputs.v.masked_fill(padding, 0))
-    for garbage in GARBAGE:
-        dirty = inputs.fresh(
-            k=inputs.k.masked_fill(padding, garbage), v=inputs.v.masked_fill(padding, garbage)
+
+    def filled(value: float) -> LawInputs:
+        k, v, *gates = (
+            x.masked_fill(padding if x.dim() == 4 else padding[..., 0], value)
+            for x in inputs.leaves()[1:]
         )
-        one, other = (mechanism(x.q, x.k, x.v, mask) for x in (dirty, clean))
+        return inputs.fresh(k=k, v=v, gates=dict(zip(inputs.gates, gates, strict=True)))
+
+    clean = filled(0)
+    for garbage in GARBAGE:
+        dirty = filled(garbage)
+        one, other = (x.output(mechanism, mask) for x in (dirty, clean))
         assert_equal_to_rounding([one], [other])
         dirty_gradients, clean_gradients = (
             gradients(out, [*x.leaves(), *parameters(mechanism)])
             for out, x in ((one, dirty), (other, clean))
         )
         assert_equal_to_rounding(dirty_gradients, clean_gradients)
-        for grad in dirty_gradients[1:3]:
-            is_zero = grad is None or not bool(grad.masked_select(padding).any())
+        for grad in dirty_gradients[1 : len(dirty.leaves())]:
+            where = padding if grad is None or grad.dim() == 4 else padding[..., 0]
+            is_zero = grad is None or not bool(grad.masked_select(where).any())
             require(is_zero, "padding has a gradient")
-        weights = mechanism.weights(dirty.q, dirty.k, mask)
+        weights = dirty.weights(mechanism, mask)
         require(not bool(weights.masked_select(padding.mT).any()), "padding has weight")
 
 
@@ -72,10 +78,9 @@ def check_padding_removed(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -
         queries = length if not mechanism.card.cross else inputs.q.shape[2]
         whole, cut = inputs.fresh(), inputs.fresh()
         short = Mask(mask.causal, mask.keys[here, :length])
-        one = mechanism(whole.q, whole.k, whole.v, mask)[here, :, :queries]
-        other = mechanism(
-            cut.q[here, :, :queries], cut.k[here, :, :length], cut.v[here, :, :length], short
-        )
+        one = whole.output(mechanism, mask)[here, :, :queries]
+        part = cut.part(here, slice(0, queries), slice(0, length))
+        other = part.output(mechanism, short)
         assert_equal_to_rounding([one], [other], value_condition)
         leaves = [parameters(mechanism), whole.leaves(), cut.leaves()]
         assert_equal_to_rounding(
@@ -88,30 +93,33 @@ def check_padding_removed(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -
 def check_future(mechanism: Mechanism, inputs: LawInputs, mask: Mask, cut: int) -> None:
     """3. With a causal mask, inputs from `cut` on never change an earlier output."""
     assume_margin(mechanism, inputs)
-    past = (Ellipsis, slice(0, cut), slice(None))
+    past = (slice(None), slice(None), slice(0, cut))
     value_condition, gradient_condition = condition_numbers(
         mechanism,
-        replace(inputs, q=inputs.q[past], k=inputs.k[past]),
+        inputs.part(slice(None), slice(0, cut), slice(0, cut)),
         Mask(True, first_keys(mask, cut)),
     )
     before = inputs.fresh()
-    expected = mechanism(before.q, before.k, before.v, mask)[past]
+    expected = before.output(mechanism, mask)[past]
     expected_gradients = gradients(expected, [*before.leaves(), *parameters(mechanism)])
     for size in (1.0, 30.0, 300.0):
         generator = torch.Generator().manual_seed(int(size))
         changed = inputs.fresh()
         with torch.no_grad():
-            for x in changed.leaves():
+            for x in (changed.q, changed.k, changed.v):
                 later = x[..., cut:, :]
                 later += size * torch.randn(later.shape, generator=generator, dtype=x.dtype)
-        actual = mechanism(changed.q, changed.k, changed.v, mask)[past]
+            for gate in mechanism.gates:
+                later = changed.gates[gate.name][:, :, cut:]
+                later.copy_(gate.sample(later.shape, generator))
+        actual = changed.output(mechanism, mask)[past]
         assert_equal_to_rounding([actual], [expected], value_condition)
         actual_gradients = gradients(actual, [*changed.leaves(), *parameters(mechanism)])
         assert_equal_to_rounding(actual_gradients, expected_gradients, gradient_condition)
-        for grad in actual_gradients[:3]:
-            is_zero = grad is None or not bool(grad[..., cut:, :].any())
+        for grad in actual_gradients[: len(changed.leaves())]:
+            is_zero = grad is None or not bool(grad[:, :, cut:].any())
             require(is_zero, "the future has a gradient")
-        weights = mechanism.weights(changed.q, changed.k, mask)
+        weights = changed.weights(mechanism, mask)
         future = torch.ones(weights.shape[-2:]).triu(1).bool()
         require(not bool(weights[..., future].any()), "the future has weight")
 
@@ -121,9 +129,38 @@ def check_no_visible_keys(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -
     x = inputs.fresh()
     T, S = x.q.shape[2], x.k.shape[2]
     allowed = mask.allowed(T, S, x.q.device)
-    out = mechanism(x.q, x.k, x.v, mask)
+    out = x.output(mechanism, mask)
     for grad in gradients(out, [*x.leaves(), *parameters(mechanism)]):
         require(grad is None or bool(grad.isfinite().all()), "a gradient is not finite")
     some = torch.ones(1, 1, T, 1) > 0 if allowed is None else allowed.any(-1, keepdim=True)
     hidden = ~some.expand(*out.shape[:3], 1) if S else torch.ones(*out.shape[:3], 1) > 0
     require(not bool(out.masked_select(hidden).any()), "a query without visible keys has an output")
+
+
+def check_packing(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> None:
+    """9. Documents packed into one row give the same outputs as each document alone."""
+
+    def alone(x: LawInputs) -> Tensor:
+        rows = []
+        for row, lengths in enumerate(mask.document_lengths):
+            first, outs = 0, []
+            for length in lengths:
+                tokens = slice(first, first + length)
+                document = x.part(slice(row, row + 1), tokens, tokens)
+                keys = None if mask.keys is None else mask.keys[row : row + 1, tokens]
+                outs.append(document.output(mechanism, Mask(mask.causal, keys)))
+                first += length
+            rows.append(torch.cat(outs, dim=2))
+        return torch.cat(rows)
+
+    compare(mechanism, inputs, mask, lambda x: x.output(mechanism, mask), alone)
+    compare(
+        mechanism,
+        inputs,
+        mask,
+        lambda x: x.weights(mechanism, mask) @ repeat_heads(x.v, HEADS),
+        alone,
+    )
+    other = mask.segments[:, :, None] != mask.segments[:, None]  # type: ignore[index]
+    weights = inputs.weights(mechanism, mask).masked_select(other[:, None])
+    require(not bool(weights.any()), "a token has weight in another document")

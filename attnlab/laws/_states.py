@@ -5,7 +5,7 @@ Letters: B batch, G key heads, T queries, S keys, D head size, M value size.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,17 +21,26 @@ from attnlab.laws._compare import (
 from attnlab.laws._law_inputs import LawInputs, first_keys
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
+from attnlab.state import State
+
+
+def absorb(
+    mechanism: Any, x: LawInputs, tokens: slice, keys: Tensor | None, state: State | None = None
+) -> State:
+    k, v, gates = x.written(tokens)
+    return mechanism.absorb(k, v, keys, state, **gates)
 
 
 def check_decoding(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> None:
     """4. Decoding token by token equals one causal forward."""
 
     def decode(x: LawInputs) -> Tensor:
-        state, outs, states = None, [], []
+        state: State | None = None
+        outs, states = [], []
         for t in range(x.k.shape[2]):
             here = slice(t, t + 1)
             keys = None if mask.keys is None else mask.keys[:, here]
-            state = mechanism.absorb(x.k[:, :, here], x.v[:, :, here], keys, state)
+            state = absorb(mechanism, x, here, keys, state)
             outs.append(mechanism.read(x.q[:, :, here], state, t))
             states.append(state)
         for t, old in enumerate(states):  # later calls must not have changed it
@@ -46,7 +55,7 @@ def check_decoding(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> None:
             here = slice(t, t + 1)
             keys = None if mask.keys is None else mask.keys[:, here]
             keys = None if keys is None or bool(keys.all()) else keys
-            state = mechanism.absorb(x.k[:, :, here], x.v[:, :, here], keys, state)
+            state = absorb(mechanism, x, here, keys, state)
             outs.append(mechanism.read(x.q[:, :, here], state, t))
             if first is None:
                 first, state = state, state.overwritable()
@@ -54,16 +63,19 @@ def check_decoding(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> None:
         require(torch.equal(again, outs[0]), "overwritable() changed the state it was called on")
         return torch.cat(outs, dim=2)
 
-    compare(mechanism, inputs, mask, decode, lambda x: mechanism(x.q, x.k, x.v, mask))
+    compare(mechanism, inputs, mask, decode, lambda x: x.output(mechanism, mask))
     with torch.no_grad():  # without gradients, a growing state is written in place
         value_condition, gradient_condition = condition_numbers(mechanism, inputs, mask)
-        out = mechanism(inputs.q, inputs.k, inputs.v, mask)
+        out = inputs.output(mechanism, mask)
         assert_equal_to_rounding([decode(inputs)], [out], value_condition)
         assert_equal_to_rounding([decode_overwriting(inputs)], [out], value_condition)
     # states without gradients, read by queries with gradients
-    left, right = (replace(inputs, k=inputs.k.detach(), v=inputs.v.detach()) for _ in "ab")
-    left, right = (replace(x, q=x.q.detach().clone().requires_grad_()) for x in (left, right))
-    one, other = decode(left), mechanism(right.q, right.k, right.v, mask)
+    still = {name: gate.detach() for name, gate in inputs.gates.items()}
+    left, right = (
+        LawInputs(x.q, x.k.detach(), x.v.detach(), x.keys, still)
+        for x in (inputs.fresh(), inputs.fresh())
+    )
+    one, other = decode(left), right.output(mechanism, mask)
     actual, expected = gradients(one, [left.q]), gradients(other, [right.q])
     assert_equal_to_rounding(actual, expected, gradient_condition)
 
@@ -78,19 +90,15 @@ def check_unequal_prompts(mechanism: Mechanism, inputs: LawInputs, lengths: Tens
     expected, worst = [], 1.0
     with torch.no_grad():
         for row, positions in enumerate(rows):
-            here = slice(row, row + 1)
-            q, k, v = (x[here][:, :, positions] for x in inputs.leaves())
-            worst = max(
-                worst, condition_numbers(mechanism, replace(inputs, q=q, k=k), Mask(True))[0]
-            )
-            expected.append(mechanism(q, k, v, Mask(causal=True))[:, :, len(positions) - steps :])
+            part = inputs.part(slice(row, row + 1), positions, positions)
+            worst = max(worst, condition_numbers(mechanism, part, Mask(True))[0])
+            expected.append(part.output(mechanism, Mask(True))[:, :, len(positions) - steps :])
         real = torch.arange(prompt) < lengths[:, None]
-        first = inputs.k[:, :, :prompt], inputs.v[:, :, :prompt]
-        state = mechanism.absorb(*first, real).trim(lengths)
+        state = absorb(mechanism, inputs, slice(0, prompt), real).trim(lengths)
         actual = []
         for step in range(steps):
             here = slice(prompt + step, prompt + step + 1)
-            state = mechanism.absorb(inputs.k[:, :, here], inputs.v[:, :, here], None, state)
+            state = absorb(mechanism, inputs, here, None, state)
             actual.append(mechanism.read(inputs.q[:, :, here], state, lengths + step))
             reverse = torch.arange(B - 1, -1, -1)
             flipped = mechanism.read(
@@ -106,8 +114,8 @@ def check_memory(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> None:
         mechanism,
         inputs,
         mask,
-        lambda x: mechanism.read(x.q, mechanism.absorb(x.k, x.v, mask.keys), 0),
-        lambda x: mechanism(x.q, x.k, x.v, mask),
+        lambda x: mechanism.read(x.q, absorb(mechanism, x, slice(None), mask.keys), 0),
+        lambda x: x.output(mechanism, mask),
     )
 
 
@@ -120,15 +128,13 @@ def check_splitting(mechanism: Mechanism, inputs: LawInputs, mask: Mask, cut: in
         cut = S - 1  # an empty second half would have no newest token
 
     def halves(x: LawInputs) -> Tensor:
-        first = mechanism.absorb(x.k[:, :, :cut], x.v[:, :, :cut], first_keys(mask, cut))
+        first = absorb(mechanism, x, slice(0, cut), first_keys(mask, cut))
         rest = None if mask.keys is None else mask.keys[:, cut:]
-        state = mechanism.absorb(x.k[:, :, cut:], x.v[:, :, cut:], rest, first)
+        state = absorb(mechanism, x, slice(cut, None), rest, first)
         return mechanism.read(x.q[:, :, start:], state, start)
 
-    compare(
-        mechanism,
-        inputs,
-        mask,
-        halves,
-        lambda x: mechanism.read(x.q[:, :, start:], mechanism.absorb(x.k, x.v, mask.keys), start),
-    )
+    def whole(x: LawInputs) -> Tensor:
+        state = absorb(mechanism, x, slice(None), mask.keys)
+        return mechanism.read(x.q[:, :, start:], state, start)
+
+    compare(mechanism, inputs, mask, halves, whole)

@@ -27,15 +27,20 @@ class WindowMask:
     """Only keys at most window - 1 positions away; None means any distance."""
     compiled: bool = True
     """Set it to False to compute in PyTorch, for comparison."""
+    sinks: int = 0
+    """The first keys are visible beyond the window too."""
 
     def allows(self, query_position: Tensor, key_position: Tensor) -> Tensor:
         """True where the query may attend to the key; the positions broadcast."""
         distance = query_position - key_position
-        least = 0 if self.causal else None if self.window is None else 1 - self.window
-        allowed = (
-            torch.ones_like(distance, dtype=torch.bool) if least is None else distance >= least
-        )
-        return allowed if self.window is None else allowed & (distance < self.window)
+        if self.window is None:
+            return distance >= 0 if self.causal else torch.ones_like(distance, dtype=torch.bool)
+        allowed = distance < self.window
+        if not self.causal:
+            allowed = allowed & (distance > -self.window)
+        if self.sinks:
+            allowed = allowed | (key_position < self.sinks)
+        return allowed & (distance >= 0) if self.causal else allowed
 
 
 def attend_blocks(
@@ -48,9 +53,11 @@ def attend_blocks(
     block: int,
     beta: float,
     dropout: float,
+    bounds: Tensor | None = None,
 ) -> Tensor:
     """Attention of q, k, v of one length from position 0 on. `table` (Q, W) lists the key blocks of
-    each query block, none twice, -1 for an empty entry. `window_mask` then decides per token."""
+    each query block, none twice, -1 for an empty entry. `window_mask` then decides per token, and
+    `bounds` (B, S, 2), the first key of each query's document and the first after it."""
     B, H, S, _ = q.shape
     if S == 0:
         return q.new_zeros(B, H, 0, v.shape[3])
@@ -62,9 +69,9 @@ def attend_blocks(
         and compiled.can_run(q)
         and q.dtype == k.dtype == v.dtype
     ):
-        return compiled.attend_blocks(
-            q, k, v, keys, table, block, window_mask.causal, window_mask.window or 0, beta
-        )
+        window = window_mask.window or 0
+        options = (block, window_mask.causal, window, beta, window_mask.sinks)
+        return compiled.attend_blocks(q, k, v, keys, table, *options, bounds)
     steps = torch.arange(block, device=q.device)
     query_position = torch.arange(Q, device=q.device)[:, None] * block + steps  # (Q, L)
     key_position = (table[..., None] * block + steps).view(Q, W * block)  # (Q, W*L)
@@ -77,6 +84,10 @@ def attend_blocks(
         allowed = allowed & keys[:, key_position.clamp(0, S - 1)][:, :, None, :]  # (B, Q, L, W*L)
     elif B > 1:
         allowed = allowed.expand(B, -1, -1, -1)
+    if bounds is not None:
+        first, last = F.pad(bounds, (0, 0, 0, Q * block - S)).view(B, Q, block, 1, 2).unbind(-1)
+        keys_of_block = key_position[:, None, :]  # (Q, 1, W*L)
+        allowed = allowed & (keys_of_block >= first) & (keys_of_block < last)
     blocks = table.clamp(min=0).flatten()
 
     def split_blocks(x: Tensor) -> Tensor:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 
 from attnlab._argument_checks import check_read
+from attnlab.gates import Gates
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism
 from attnlab.state import State
@@ -80,6 +81,11 @@ class HeadGroups(Mechanism):
                 f"{self.head_indices}; "
                 f"list each of the {self.heads} heads once, in groups of these sizes"
             )
+        self.gates = tuple(
+            replace(gate, name=group_gate(gate.name, index))
+            for index, member in enumerate(members)
+            for gate in member.gates
+        )
         # where each head lies in the members' joined output; None if they are in order
         self.order = None if order == sorted(order) else torch.tensor(order).argsort().tolist()
 
@@ -92,54 +98,89 @@ class HeadGroups(Mechanism):
         for member in members_of(self):
             member.use_compiled = value
 
-    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK, **gates: Tensor) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
-        split = self._split(q, k)
-        return self._join([m.weights(q, k, mask) for m, (q, k) in split])
+        return self._join(
+            [cast(Any, m).weights(q, k, mask, **own) for m, own, (q, k) in self._split(gates, q, k)]
+        )
 
-    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        return self._join([m.attend(q, k, v, mask) for m, (q, k, v) in self._split(q, k, v)])
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
+        split = self._split(gates, q, k, v)
+        return self._join([m.attend(q, k, v, mask, **own) for m, own, (q, k, v) in split])
 
     def absorb(
-        self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
-    ) -> State:
+        self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None,
+        **gates: Tensor,
+    ) -> State:  # fmt: skip
         k, v = self.prepare_memory(k, v, keys, state)
         old = (
             [None] * len(self.members)
             if state is None
             else self.as_own_state(state, GroupState).parts
         )
-        split = self._split(k, v)
+        split = self._split(gates, k, v)
         parts = tuple(
-            m.absorb(k, v, keys, part) for (m, (k, v)), part in zip(split, old, strict=True)
+            cast(Any, m).absorb(k, v, keys, part, **own)
+            for (m, own, (k, v)), part in zip(split, old, strict=True)
         )
         return GroupState(self.origin(k, v), parts[0].length, parts[0].real_length, parts)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
         parts = self.as_own_state(state, GroupState).parts
-        split = zip(self._split(q), parts, strict=True)
-        return self._join([m.read(q, part, start) for (m, (q,)), part in split])
+        split = zip(self._split({}, q), parts, strict=True)
+        return self._join([m.read(q, part, start) for (m, _, (q,)), part in split])
+
+    def create_gates(self, width: int, key_heads: int) -> nn.Module | None:
+        return GroupGates(members_of(self), width, key_heads) if self.gates else None
 
     def signature(self) -> tuple[Any, ...]:
         parts = zip(members_of(self), self.head_indices, strict=True)
         return tuple((member.signature(), *heads) for member, heads in parts)
 
-    def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
-        split = self._split(q, k)
-        return self._join([m.condition(q, k, mask) for m, (q, k) in split])
+    def condition(self, q: Tensor, k: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
+        split = self._split(gates, q, k)
+        return self._join([m.condition(q, k, mask, **own) for m, own, (q, k) in split])
 
     def _join(self, parts: list[Tensor]) -> Tensor:
         """The members' heads in the order of the layer."""
         joined = torch.cat(parts, dim=1)
         return joined if self.order is None else joined[:, self.order]
 
-    def _split(self, *tensors: Tensor) -> list[tuple[Mechanism, list[Tensor]]]:
-        """Each member with its heads of each tensor."""
-        return [
-            (member, [_heads_of(x, heads, self.heads) for x in tensors])
-            for member, heads in zip(members_of(self), self.head_indices, strict=True)
-        ]
+    def _split(self, gates: Gates, *tensors: Tensor) -> list[tuple[Mechanism, Gates, list[Tensor]]]:
+        """Each member with its gates and its heads of each tensor."""
+        parts = []
+        for index, (member, heads) in enumerate(
+            zip(members_of(self), self.head_indices, strict=True)
+        ):
+            own = {
+                gate.name: _heads_of(gates[group_gate(gate.name, index)], heads, self.heads)
+                for gate in member.gates
+                if gates
+            }
+            parts.append((member, own, [_heads_of(x, heads, self.heads) for x in tensors]))
+        return parts
+
+
+class GroupGates(nn.Module):
+    """The gates of all members, each for all key heads."""
+
+    def __init__(self, members: Sequence[Mechanism], width: int, key_heads: int) -> None:
+        super().__init__()
+        made = {str(i): member.create_gates(width, key_heads) for i, member in enumerate(members)}
+        self.members = nn.ModuleDict({i: gates for i, gates in made.items() if gates is not None})
+
+    def forward(self, x: Tensor) -> Gates:
+        return {
+            group_gate(name, int(member)): gate
+            for member, gates in self.members.items()
+            for name, gate in gates(x).items()
+        }
+
+
+def group_gate(name: str, member: int) -> str:
+    """What `HeadGroups` calls a gate of one of its members."""
+    return f"{name}_{member}"
 
 
 def _consecutive_heads(members: Sequence[Mechanism]) -> list[list[int]]:
@@ -181,7 +222,17 @@ def scale_of(mechanism: Mechanism) -> float | None:
 
 def _common_card(cards: Sequence[Card]) -> Card:
     """A card that claims what all members can do, and what any of them needs."""
-    all_of = ("causal", "cross", "padding", "constant_state", "rows_sum_to_one", "continuous")
+    all_of = (
+        "causal",
+        "bidirectional",
+        "packs",
+        "cross",
+        "one_graph",
+        "padding",
+        "constant_state",
+        "rows_sum_to_one",
+        "continuous",
+    )
     any_of = ("signed", "learned", "needs_length", "uses_query", "uses_key")
     facts: dict[str, Any] = {name: all(getattr(card, name) for card in cards) for name in all_of}
     facts |= {name: any(getattr(card, name) for card in cards) for name in any_of}

@@ -47,6 +47,13 @@ class Features(NamedTuple):
         """|phi(x)|."""
         return Features(None if self.sign is None else self.sign.abs(), self.log)
 
+    def grouped(self, groups: int) -> Features:
+        """(B, H, T, C) -> (B, groups, H / groups * T, C)."""
+        B, H, T, _ = self.log.shape
+        rows = (B, groups, H // groups * T)
+        sign = None if self.sign is None else self.sign.reshape(*rows, self.sign.shape[3])
+        return Features(sign, self.log.reshape(*rows, self.log.shape[3]))
+
     def flatten(self) -> Features:
         """(B, H, T, C) -> (B*H, T, C)."""
         sign = None if self.sign is None else self.sign.flatten(0, 1)

@@ -42,6 +42,7 @@ class BigBird(Mechanism):
     is one of a's random blocks."""
 
     name = "bigbird"
+    by_scores = True
     card = Card(
         summary="softmax over a window of blocks, global blocks and random blocks",
         paper="Zaheer et al. 2020",
@@ -49,6 +50,7 @@ class BigBird(Mechanism):
         time="N W D",
         memory="N W",
         cross=False,
+        packs=False,
     )
     compilable = True
     trials = (
@@ -87,9 +89,7 @@ class BigBird(Mechanism):
                 f"bigbird: window_blocks is {window_blocks}; give an odd number: "
                 "the query's block and the same number on each side"
             )
-        for name, count in (("global_blocks", global_blocks), ("random_blocks", random_blocks)):
-            if count != 0:
-                check_size(self, **{name: count})
+        check_size(self, least=0, global_blocks=global_blocks, random_blocks=random_blocks)
         check_seed(self, seed)
         self.block = block
         self.pattern = BlockPattern(window_blocks // 2, global_blocks, random_blocks, seed)

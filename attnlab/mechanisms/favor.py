@@ -64,9 +64,13 @@ class RandomFeatures(Kernel):
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """w.x and |x|^2/2 of the inputs scaled so that exp(q.k) is the kernel exp(beta q.k)."""
+        half_square = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square() * (self.beta / 2)
+        return self.along(x), half_square
+
+    def along(self, x: Tensor) -> Tensor:
+        """w.x of the scaled inputs."""
         # scale the directions, not the inputs: there are fewer of them
-        directions = math.sqrt(self.beta) * self.draws.to(x.dtype)
-        return x @ directions.T, x.square().sum(-1, keepdim=True) * (self.beta / 2)
+        return x @ (math.sqrt(self.beta) * self.draws.to(x.dtype)).T
 
 
 class Favor(RandomFeatures):
@@ -114,3 +118,8 @@ class Favor(RandomFeatures):
     def phi(self, x: Tensor) -> Features:
         along, half_square = self.project(x)  # (..., C), (..., 1)
         return Features(None, along.sub_(half_square + math.log(len(self.draws)) / 2))
+
+    def query_features(self, q: Tensor, start: int | Tensor = 0) -> Features:
+        """Without |q|^2/2, which cancels."""
+        del start
+        return Features(None, self.along(q.to(torch.promote_types(q.dtype, torch.float32))))

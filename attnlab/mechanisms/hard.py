@@ -19,6 +19,7 @@ class Hard(Mechanism):
     """One-hot weights; the backward pass uses the gradient of softmax (straight-through)."""
 
     name = "hard"
+    by_scores = True
     card = Card(
         summary="all weight on the key of the largest score (the first, if several)",
         paper="straight-through gradient: Bengio et al. 2013",

@@ -97,18 +97,23 @@ class Kernel(Mechanism):
     @full_precision
     def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
-        query, key = self.features(q), self.features(repeat_heads(k, self.heads), mask.keys)
+        query, key = self._both_features(q, k, mask)
         terms = self._terms(query, key, mask)  # (B, H, T, S)
         return divide(terms, terms.sum(-1, keepdim=True)).to(q.dtype)
 
-    def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def condition(self, q: Tensor, k: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
-        query, key = self.features(q), self.features(repeat_heads(k, self.heads), mask.keys)
+        query, key = self._both_features(q, k, mask)
         if query.sign is None or key.sign is None:
-            return super().condition(q, k, mask)
+            return super().condition(q, k, mask, **gates)
         bottom = self._terms(query, key, mask).sum(-1, keepdim=True)
         sizes = self._terms(query.size(), key.size(), mask).sum(-1, keepdim=True)
         return (sizes / bottom.abs()).nan_to_num(1).clamp(min=1)
+
+    def _both_features(self, q: Tensor, k: Tensor, mask: Mask) -> tuple[Features, Features]:
+        """Of queries and keys, (B, H, T, C) and (B, H, S, C)."""
+        key = self.features(repeat_heads(k, self.heads), mask.keys)
+        return self.query_features(q, mask.start), key
 
     def _terms(self, query: Features, key: Features, mask: Mask) -> Tensor:
         """phi(q).phi(k) where allowed (B, H, T, S), each row scaled by its own factor."""
@@ -159,9 +164,9 @@ class Kernel(Mechanism):
     @full_precision
     def _compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         if not mask.causal:
-            return self._read(q, *self._sums(k, v, mask.keys, None))
+            return self._read(q, *self._sums(k, v, mask.keys, None), mask.start)
         (_, H, T, _), S = q.shape, k.shape[2]
-        query = self.features(scatter_queries(q, S, mask))
+        query = self.query_features(scatter_queries(q, S, mask))
         key = self.features(repeat_heads(k, H), mask.keys)
         out = self._scan(query, key, repeat_heads(v, H).to(key.log.dtype))  # (B, H, S, M)
         out = gather_outputs(out, T, mask)
@@ -170,7 +175,8 @@ class Kernel(Mechanism):
         late = (mask.positions(T, q.device) >= S)[:, None, :, None]  # after the last key
         if not bool(late.any()):
             return out
-        return torch.where(late, self._read(q, *self._sums(k, v, mask.keys, None)), out)
+        sums = self._sums(k, v, mask.keys, None)
+        return torch.where(late, self._read(q, *sums, mask.start), out)
 
     def _scan(self, query: Features, key: Features, value: Tensor) -> Tensor:
         if self.use_compiled and compiled.can_run(value):
@@ -196,7 +202,7 @@ class Kernel(Mechanism):
         check_read(self, q, state, start)
         own = self.as_own_state(state, KernelState)
         own.check()
-        return self._read(q, own.sums, own.peak).to(q.dtype)
+        return self._read(q, own.sums, own.peak, start).to(q.dtype)
 
     def _can_overwrite(self, state: KernelState) -> bool:
         if state.overwrites is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
@@ -206,8 +212,8 @@ class Kernel(Mechanism):
 
     @full_precision
     def _overwrite(self, k: Tensor, v: Tensor, state: KernelState) -> KernelState:
-        key = self.features(k)
-        value = v.to(key.log.dtype)
+        key = self.features(self.expand(k), start=state.length)
+        value = self.expand(v).to(key.log.dtype)
         if self.use_compiled and compiled.can_run(value):
             compiled.absorb_in_place(key, value, state.sums, state.peak)
         else:
@@ -219,9 +225,28 @@ class Kernel(Mechanism):
         state.overwrites[0] += 1
         return replace(state, **advance(state, 1, None), version=state.overwrites[0])
 
-    def features(self, x: Tensor, keys: Tensor | None = None) -> Features:
-        """phi(x) in float32 or better; zero for padding."""
-        sign, log = self.phi(x.to(torch.promote_types(x.dtype, torch.float32)))
+    def expand(self, x: Tensor) -> Tensor:
+        """Keys or values (B, G, S, D) for the state: one head for each key head, or for each query
+        head where heads have feature maps of their own."""
+        return x
+
+    def query_features(self, q: Tensor, start: int | Tensor = 0) -> Features:
+        """phi(q), up to a factor for each query, which cancels. The first query is at `start`."""
+        return self.features(q, start=start)
+
+    def features(self, x: Tensor, keys: Tensor | None = None, start: int | Tensor = 0) -> Features:
+        """phi(x) in float32 or better; zero for padding. The first token is at `start`."""
+        del start  # for mechanisms whose features depend on positions
+        return self._masked(self.phi(x.to(torch.promote_types(x.dtype, torch.float32))), keys)
+
+    def feature_count(self) -> int:
+        with torch.no_grad():
+            sign, log = self.features(torch.zeros(1, self.heads, 1, self.head_dim))
+        return max(log.shape[-1], 0 if sign is None else sign.shape[-1])
+
+    @staticmethod
+    def _masked(features: Features, keys: Tensor | None) -> Features:
+        sign, log = features
         if keys is not None:
             log = log.masked_fill(~keys[:, None, :, None], LOG_ZERO)
         return Features(sign, log)
@@ -231,25 +256,16 @@ class Kernel(Mechanism):
         self, k: Tensor, v: Tensor, keys: Tensor | None, state: KernelState | None
     ) -> tuple[Tensor, Tensor]:
         """The state's `sums` and `peak` after these keys."""
-        key = self.features(k, keys)  # (B, G, S, C)
-        value = v.to(key.log.dtype)
-        if self.use_compiled and compiled.can_run(value):
-            sums, top = compiled.sums(key, value)
-        else:
-            if k.shape[2]:
-                top = key.log.detach().amax(2, keepdim=True).clamp(min=LOWEST)  # (B, G, 1, C)
-            else:
-                top = key.log.new_full((*k.shape[:2], 1, key.log.shape[-1]), LOWEST)
-            sums = key.divide_by_exp(top).mT @ with_one(value)  # (B, G, C, M+1)
-        if state is None:
-            return sums, top
-        peak = torch.maximum(top, state.peak)
-        return (state.peak - peak).exp().mT * state.sums + (top - peak).exp().mT * sums, peak
+        start = 0 if state is None else state.length
+        key = self.features(self.expand(k), keys, start)  # (B, G, S, C)
+        value = self.expand(v).to(key.log.dtype)
+        before = None if state is None else (state.sums, state.peak)
+        return add_sums(key, value, before, self.use_compiled)
 
     @full_precision
-    def _read(self, q: Tensor, sums: Tensor, peak: Tensor) -> Tensor:
-        (B, H, T, D), (_, G, _, columns) = q.shape, sums.shape
-        query = self.features(q.reshape(B, G, H // G * T, D))  # heads of a group read one state
+    def _read(self, q: Tensor, sums: Tensor, peak: Tensor, start: int | Tensor) -> Tensor:
+        (B, H, T, _), (_, G, _, columns) = q.shape, sums.shape
+        query = self.query_features(q, start).grouped(G)  # heads of a group read one state
         sums, peak = sums.to(query.log.dtype), peak.to(query.log.dtype)
         if self.use_compiled and compiled.can_run(sums):
             return compiled.read(query, sums, peak).view(B, H, T, columns - 1)
@@ -257,6 +273,24 @@ class Kernel(Mechanism):
         reference = log_bound.detach().amax(-1, keepdim=True).clamp(min=LOWEST)
         both = Features(query.sign, log_bound).divide_by_exp(reference) @ sums  # (B, G, H/G*T, M+1)
         return divide(both[..., :-1], both[..., -1:]).view(B, H, T, columns - 1)
+
+
+def add_sums(
+    key: Features, value: Tensor, before: tuple[Tensor, Tensor] | None, use_compiled: bool
+) -> tuple[Tensor, Tensor]:
+    """The sums of phi(k) [v, 1] (B, G, C, M+1) and their peak (B, G, 1, C), with those `before`."""
+    if use_compiled and compiled.can_run(value):
+        sums, top = compiled.sums(key, value)
+    else:
+        if value.shape[2]:
+            top = key.log.detach().amax(2, keepdim=True).clamp(min=LOWEST)  # (B, G, 1, C)
+        else:
+            top = key.log.new_full((*key.log.shape[:2], 1, key.log.shape[-1]), LOWEST)
+        sums = key.divide_by_exp(top).mT @ with_one(value)  # (B, G, C, M+1)
+    if before is None:
+        return sums, top
+    peak = torch.maximum(top, before[1])
+    return (before[1] - peak).exp().mT * before[0] + (top - peak).exp().mT * sums, peak
 
 
 def _is_nonzero(log: Tensor, like: Tensor) -> Tensor:

@@ -42,6 +42,7 @@ class Linformer(Mechanism):
         signed=True,
         learned=True,
         needs_length=True,
+        packs=False,
     )
     trials = ({"rank": 5},)
     size_option = "rank"

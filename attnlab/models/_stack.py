@@ -169,7 +169,8 @@ class Stack(nn.Module):
     def embed(self, ids: Tensor, mask: Mask) -> Tensor:
         limit = self.max_length if not torch.compiler.is_compiling() else None
         if limit is not None:
-            last = int(mask.positions(ids.shape[1], torch.device("cpu")).max()) + 1
+            position = mask.positions(ids.shape[1], torch.device("cpu"))
+            last = int(position.max()) + 1 if position.numel() else 0
             if last > limit:
                 raise ValueError(f"{last} tokens are too many; this model reads at most {limit}")
         x = self.embedding(ids)  # (B, T, W)
@@ -183,9 +184,11 @@ class Stack(nn.Module):
         keys: Tensor | None = None,
         memory: Tensor | None = None,
         memory_keys: Tensor | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:
         """(B, T) -> (B, T, W)"""
-        mask = Mask(self.causal, keys)
+        mask = Mask(self.causal, keys, segments=segments)
+        mask.check_tokens(*ids.shape)
         x = self.embed(ids, mask)
         for block in self.blocks:
             x = block(x, mask, memory, Mask(keys=memory_keys))

@@ -51,12 +51,20 @@ class Decoder(Model):
     def max_length(self) -> int | None:
         return self.stack.max_length
 
-    def forward(self, ids: Tensor, keys: Tensor | None = None, at: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        ids: Tensor,
+        keys: Tensor | None = None,
+        at: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
         """(B, T) -> logits (B, T, V); `keys` (B, T) is False for padding.
 
         With `at` (B, T), which has n True entries, only those logits are computed: (n, V).
+        `segments` (B, T) has the number of each token's document where a row packs several: they
+        give the same logits as documents in rows of their own.
         """
-        x = self.stack(ids, keys)  # (B, T, W)
+        x = self.stack(ids, keys, segments=segments)  # (B, T, W)
         return self.head(x if at is None else x[at])
 
     def prefill(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, StackState]:

@@ -59,13 +59,21 @@ class Encoder(Model):
     def max_length(self) -> int | None:
         return self.stack.max_length
 
-    def encode(self, ids: Tensor, keys: Tensor | None = None) -> Tensor:
-        """(B, T) -> (B, T, W); `keys` (B, T) is False for padding."""
-        return self.stack(ids, keys)
+    def encode(
+        self, ids: Tensor, keys: Tensor | None = None, segments: Tensor | None = None
+    ) -> Tensor:
+        """(B, T) -> (B, T, W); `keys` (B, T) is False for padding.
 
-    def forward(self, ids: Tensor, keys: Tensor | None = None) -> Tensor:
+        `segments` (B, T) has the number of each token's document where a row packs several.
+        """
+        return self.stack(ids, keys, segments=segments)
+
+    def forward(
+        self, ids: Tensor, keys: Tensor | None = None, segments: Tensor | None = None
+    ) -> Tensor:
         """(B, T) -> logits (B, T, V) of the token at each position."""
-        return self.head(self.transform_norm(F.gelu(self.transform(self.encode(ids, keys)))))
+        x = self.encode(ids, keys, segments)
+        return self.head(self.transform_norm(F.gelu(self.transform(x))))
 
     def pool(self, x: Tensor, keys: Tensor | None = None) -> Tensor:
         """Vectors (B, T, W) -> one per text (B, W)."""

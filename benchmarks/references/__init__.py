@@ -94,3 +94,50 @@ def cumulated(q: Tensor, k: Tensor, v: Tensor, L: int = 128) -> Tensor:
         outs.append((q[here][..., None, :] @ states)[..., 0, :] / bottom)
         total, state = sums[:, :, -1:], states[:, :, -1:]
     return torch.cat(outs, dim=2)
+
+
+# Decay and the delta rule: chunks in torch, as in the papers on GLA and DeltaNet
+
+
+def gated_chunks(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor | None,
+    strength: Tensor | None,
+    delta: bool,
+    beta: float,
+) -> Tensor:
+    """Chunks of 64 tokens, 16 with a decay per channel; everything but the states at once.
+
+    `log_decay` is (B, H, T) or (B, H, T, C), `strength` (B, H, T). Keys are divided by their decay
+    since the start of the chunk, so large decays overflow.
+    """
+    B, H, T, C = q.shape
+    L = 16 if log_decay is not None and log_decay.dim() == 4 else 64
+    assert T % L == 0
+    q_, k_, v_ = (x.reshape(B, H, T // L, L, -1) for x in (beta * q, k, v))
+    since = torch.zeros(())
+    if log_decay is not None:
+        since = log_decay.reshape(B, H, T // L, L, -1).cumsum(3)  # (B, H, T/L, L, 1 or C)
+    grown, query = k_ * (-since).exp(), q_ * since.exp()
+    inside = (query @ grown.mT).tril()  # (B, H, T/L, L, L)
+    write = v_ if strength is None else v_ * strength.reshape(B, H, T // L, L, 1)
+    read = None
+    if delta:
+        weight = strength.reshape(B, H, T // L, L, 1) if strength is not None else torch.ones(())
+        key = weight * k_ * since.exp()
+        overlap = (key @ grown.mT).tril(-1) + torch.eye(L)
+        both = torch.cat([write, key], dim=-1)
+        solved = torch.linalg.solve_triangular(overlap, both, upper=False, unitriangular=True)
+        write, read = solved.split([v.shape[3], C], dim=-1)
+    last = since[..., -1:, :] if log_decay is not None else since
+    left = k_ * (last - since).exp()  # (B, H, T/L, L, C)
+    state, outs = v.new_zeros(B, H, C, v.shape[3]), []
+    for n in range(T // L):
+        new = write[:, :, n] if read is None else write[:, :, n] - read[:, :, n] @ state
+        outs.append(inside[:, :, n] @ new + query[:, :, n] @ state)
+        if log_decay is not None:
+            state = last[:, :, n].mT.exp() * state
+        state = state + left[:, :, n].mT @ new
+    return torch.cat(outs, dim=2)

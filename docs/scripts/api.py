@@ -14,8 +14,9 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 NOTE = "Made by `make docs` from signatures and docstrings; do not edit."
 # the public packages: each lists its names in __all__
 MODULES = (
-    "attnlab", "attnlab.laws", "attnlab.models", "attnlab.generate", "attnlab.tokenizer",
-    "attnlab.run_folder", "attnlab.training", "attnlab.tasks", "attnlab.tasks.language",
+    "attnlab", "attnlab.laws", "attnlab.gates", "attnlab.layers", "attnlab.models",
+    "attnlab.generate", "attnlab.tokenizer", "attnlab.run_folder", "attnlab.training",
+    "attnlab.tasks", "attnlab.tasks.language",
     "attnlab.tasks.knowledge", "attnlab.tasks.summary", "attnlab.tasks.vision", "attnlab.compare",
     "attnlab.interpret", "attnlab.huggingface", "attnlab.claims", "attnlab.bench",
     "attnlab.heads", "attnlab.report",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attnlab._create_mechanism import mechanism_options
+from attnlab._mechanism_table import causal_form, mechanism_facts, yes_no
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
 
@@ -34,20 +35,22 @@ def replace_generated_part(path: Path, part: str) -> str:
 
 def index_table() -> str:
     rows = [
-        "| mechanism | what it is | time | memory | causal | cross | state | trained |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| mechanism | what it is | time | memory | causal | cross | state | gates | learned |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name in mechanism_names():
-        card = MECHANISMS[name].card
+        kind = MECHANISMS[name]
+        card = kind.card
         cells = (
             f"[`{name}`](mechanisms/{name}.md)",
             card.summary,
             card.time,
             card.memory,
-            yes_or_no(card.causal),
-            yes_or_no(card.cross),
+            causal_form(card),
+            yes_no(card.cross),
             "constant" if card.constant_state else "grows",
-            yes_or_no(card.learned),
+            ", ".join(f"`{gate.name}`" for gate in kind.gates),
+            yes_no(card.learned),
         )
         rows.append(f"| {' | '.join(map(escape_cell, cells))} |")
     return "\n".join(rows)
@@ -68,20 +71,8 @@ def mechanism_page(name: str) -> str:
 
 
 def fact_table(kind: type[Mechanism]) -> str:
-    card = kind.card
-    inputs = [name for name, uses in (("q", card.uses_query), ("k", card.uses_key)) if uses]
-    rows = [
-        ("time of one head", card.time),
-        ("memory beyond q, k, v and output", card.memory),
-        ("causal form", yes_or_no(card.causal)),
-        ("cross-attention", yes_or_no(card.cross)),
-        ("decoding state", "constant size" if card.constant_state else "grows with the tokens"),
-        ("rows sum to 1", yes_or_no(card.rows_sum_to_one)),
-        ("negative weights", yes_or_no(card.signed)),
-        ("learned parameters", yes_or_no(card.learned)),
-        ("computed from", " and ".join(inputs) or "positions alone"),
-        ("computed by", "kernels in C, or PyTorch" if kind.compilable else "PyTorch"),
-    ]
+    rows = mechanism_facts(kind)
+    rows.append(("computed by", "kernels in C, or PyTorch" if kind.compilable else "PyTorch"))
     lines = [f"| {escape_cell(name)} | {escape_cell(value)} |" for name, value in rows]
     return "\n".join(["| | |", "| --- | --- |", *lines])
 
@@ -96,10 +87,6 @@ def option_table(name: str) -> str:
         for option in known_options
     ]
     return "\n".join(["| option | default | type | meaning |", "| --- | --- | --- | --- |", *lines])
-
-
-def yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"
 
 
 def escape_cell(text: str) -> str:

@@ -11,6 +11,7 @@ import torch
 import attnlab
 from attnlab import Mask, Mechanism, create_mechanism
 from attnlab._create_mechanism import ALIASES, note_alias
+from attnlab.gates import sample_gates
 from attnlab.mechanisms.relu import Relu
 
 attention: Any = attnlab.attention  # mypy takes starred lists for all arguments
@@ -134,6 +135,8 @@ def test_arguments_of_other_libraries_name_the_right_one(arguments: Any, message
         ({"mechanism": "favor:heads=4"}, "'favor:heads=4': leave out 'heads'; it is set already"),
         ({"mechanism": "performr"}, "did you mean"),
         ({"mechanism": "linformer"}, "linformer: has learned parameters"),
+        ({"sink": "learned"}, "softmax: has learned parameters"),
+        ({"mechanism": "based:feature_dim=3"}, "based: has learned parameters"),
         ({"mechanism": "favor:feature=3"}, "did you mean 'features'?"),
         ({"key_mask": torch.ones(5)}, "key_mask is torch.float32 (1, 5); give booleans (B, S)"),
         ({"beta": [1]}, "beta is"),
@@ -210,3 +213,63 @@ def test_create_mechanism_takes_options_in_the_text() -> None:
         create_mechanism("2*softmax+2*elu", head_dim=7, heads=4)
     with pytest.raises(ValueError, match="leave out 'head_dim'; it is set already"):
         create_mechanism("favor:head_dim=9", head_dim=7, heads=1)
+
+
+GATED = [name for name, kind in attnlab.MECHANISMS.items() if kind.gates]
+
+
+@pytest.mark.parametrize("axes", [2, 3, 4])
+@pytest.mark.parametrize("name", GATED)
+def test_gates_have_the_axes_of_the_keys(name: str, axes: int) -> None:
+    """(S,) or (S, D) for (S, D) keys, and so on; numpy arrays too."""
+    x = qkv(*SIZES[-axes:])
+    missing = (None,) * (4 - axes)
+    whole = [tensor[missing] for tensor in x]
+    kind = attnlab.MECHANISMS[name]
+    gates = sample_gates(kind.gates, whole[1], torch.Generator().manual_seed(1))
+    heads = whole[0].shape[1]
+    mechanism: Any = create_mechanism(name, head_dim=SIZES[3], heads=heads)
+    expected = mechanism(*whole, Mask(causal=True), **gates)[(0,) * (4 - axes)]
+    given = {gate: value[(0,) * (4 - axes)] for gate, value in gates.items()}
+    output, weights = attention(*x, name, causal=True, return_weights=True, **given)
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(weights @ x[2], output)
+    arrays = {gate: value.numpy() for gate, value in given.items()}
+    in_numpy = attention(*(each.numpy() for each in x), name, causal=True, **arrays)
+    np.testing.assert_allclose(in_numpy, output.numpy())
+
+
+def test_gates_of_a_group_of_heads_have_its_number() -> None:
+    q, k, v = qkv(*SIZES)
+    decay = -torch.rand(k.shape, generator=torch.Generator().manual_seed(1), dtype=k.dtype)
+    output = attention(q, k, v, "1*softmax+2*gla", causal=True, log_decay_1=decay)
+    alone = attention(q[:, 1:], k[:, 1:], v[:, 1:], "gla", causal=True, log_decay=decay[:, 1:])
+    torch.testing.assert_close(output[:, 1:], alone)
+    with pytest.raises(ValueError, match=r"log_decay_1 is missing; give log_decay_1=\(B, key"):
+        attention(q, k, v, "1*softmax+2*gla", causal=True)
+
+
+def test_a_gate_that_is_not_taken() -> None:
+    q, k, v = qkv(*SIZES)
+    with pytest.raises(ValueError, match="softmax: takes no gate; leave out log_decay"):
+        attention(q, k, v, log_decay=k[..., 0])
+    with pytest.raises(ValueError, match="gla: takes log_decay; leave out write_strength"):
+        attention(q, k, v, "gla", causal=True, log_decay=-k.abs(), write_strength=k[..., 0])
+    with pytest.raises(ValueError, match=r"log_decay_1 is missing; give log_decay_1=\(B, key"):
+        attention(q, k, v, "1*softmax+2*gla", causal=True, log_decay=-k.abs())
+    words = "gla: no option 'log_decays'; did you mean 'log_decay'.*its gates.*: log_decay"
+    with pytest.raises(ValueError, match=words):
+        attention(q, k, v, "gla", causal=True, log_decays=-k.abs())
+    with pytest.raises(ValueError, match=r"gla: exists only in causal form; give causal=True$"):
+        attention(q, k, v, "gla", log_decay=-k.abs())
+
+
+def test_a_table_over_positions_is_as_long_as_the_keys() -> None:
+    q, k, v = qkv(*SIZES)
+    for keys in (5, 3):
+        output = attention(q[:, :, :keys], k[:, :, :keys], v[:, :, :keys], "cosformer")
+        mechanism = create_mechanism("cosformer", head_dim=7, heads=3, max_length=keys)
+        expected = mechanism(q[:, :, :keys], k[:, :, :keys], v[:, :, :keys], Mask())
+        torch.testing.assert_close(output, expected)
+    with pytest.raises(TypeError, match="leave out 'max_length'; it follows from q, k and v"):
+        attention(q, k, v, "cosformer", max_length=9)

@@ -76,6 +76,10 @@ def test_operation_counts_by_hand() -> None:
     assert AttnlabMechanism("softmax").flops(SIZES, 100, True) == 3 * 2 * 100 * 100 * 8
     assert AttnlabMechanism("favor:features=16").flops(SIZES, 100, True) == 3 * 4 * 100 * 16 * 8
     assert AttnlabMechanism("elu").flops(SIZES, 100, False) == 3 * 4 * 100 * 8 * 8
+    # features of 8 numbers: 1, 8 and 36 products; with 3 projected numbers 1, 3 and 6
+    assert AttnlabMechanism("based").flops(SIZES, 100, True) == 3 * 4 * 100 * 45 * 8
+    assert AttnlabMechanism("based:feature_dim=3").flops(SIZES, 100, True) == 3 * 4 * 100 * 10 * 8
+    assert AttnlabMechanism("hedgehog").flops(SIZES, 100, True) == 3 * 4 * 100 * 16 * 8
     assert AttnlabMechanism("window:window=10").flops(SIZES, 100, True) == 3 * 4 * 100 * 10 * 8
     assert AttnlabMechanism("window:window=10").flops(SIZES, 100, False) == 3 * 4 * 100 * 19 * 8
     assert AttnlabMechanism("window:window=90").flops(SIZES, 100, False) == 3 * 4 * 100 * 100 * 8

@@ -232,7 +232,11 @@ def test_a_mechanism_with_given_features_is_not_swept() -> None:
 
 
 def test_all_mechanisms_without_learned_parameters_take_part() -> None:
-    expected = {name for name, kind in MECHANISMS.items() if not kind.card.learned} - {"softmax"}
+    expected = {
+        name
+        for name, kind in MECHANISMS.items()
+        if not kind.card.learned and not kind.gates and kind.card.bidirectional
+    } - {"softmax"}
     assert {mechanism_name(spec) for spec in measurable_specs((), 256)} == expected
 
 
@@ -240,6 +244,7 @@ def test_all_mechanisms_without_learned_parameters_take_part() -> None:
     ("spec", "message"),
     [
         ("softmax", "errors are measured against it"),
+        ("based:feature_dim=3", "based:feature_dim=3: has learned parameters"),
         ("linformer", "learned parameters"),
         ("favour", "did you mean 'favor'"),
         ("2*window+2*softmax", "name one mechanism"),

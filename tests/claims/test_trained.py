@@ -79,10 +79,12 @@ def test_missing_model_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no-such-model" in result.verdict.condition
 
 
+@pytest.mark.slow
 def test_performer_claim() -> None:
     check_verdict("performer-matches", 0)
 
 
+@pytest.mark.slow
 def test_performer_is_compared_while_softmax_learns() -> None:
     """With a loss of 0 no gap could be measured."""
     evidence = run_small("performer-matches", 0).evidence
@@ -168,6 +170,7 @@ def test_homonyms_have_equal_positions() -> None:
         assert reader.read(one).position_of(word) == reader.read(other).position_of(word), word
 
 
+@pytest.mark.slow
 def test_convnet_claim() -> None:
     """Three short runs may be undecided, but must not refute the claim."""
     result = run_small("convnet-small-data", 0)

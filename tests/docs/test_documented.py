@@ -69,10 +69,18 @@ def work_folder(filled_folder: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 COMMANDS_BY_PAGE = commands_by_page()
+SLOW_PAGES = ("docs/course.md", "docs/reliability.md", "docs/several-machines.md")
 
 
 @pytest.mark.usefixtures("few_docstrings", "claims_here")
-@pytest.mark.parametrize("path", [path for path in COMMANDS_BY_PAGE if path != "docs/studio.md"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path in SLOW_PAGES else [])
+        for path in COMMANDS_BY_PAGE
+        if path != "docs/studio.md"
+    ],
+)
 def test_commands_run(path: str, work_folder: Path) -> None:
     """In the order of the page, in one folder: a command may read what earlier ones wrote."""
     known_lines = {

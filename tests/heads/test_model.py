@@ -160,6 +160,8 @@ def test_candidate_specs_sweep_open_options() -> None:
     ]
     with pytest.raises(ValueError, match="has learned parameters"):
         candidate_specs(["linformer"], SMALL, 48)
+    with pytest.raises(ValueError, match="based:feature_dim=3: has learned parameters"):
+        candidate_specs(["based:feature_dim=3"], SMALL, 48)
     with pytest.raises(ValueError, match="name one mechanism"):
         candidate_specs(["2*elu+1*softmax"], SMALL, 48)
     with pytest.raises(ValueError, match="the heads already use it"):

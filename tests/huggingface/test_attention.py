@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import attnlab
+from attnlab.huggingface import register
 from attnlab.huggingface._register import PREFIX
 from tests.support.huggingface_attention import SPECS, attention_of, real_part, run, text
 from tests.support.real_models import load_minilm, load_smollm2
@@ -89,12 +90,20 @@ def test_half_precision_is_as_exact_as_eager(dtype: torch.dtype) -> None:
 THREE_HEADS = [spec for spec in SPECS if "+" not in spec]  # groups need 6 heads
 
 
+def card_of(spec: str) -> attnlab.Card:
+    return attnlab.MECHANISMS[spec.partition(":")[0]].card
+
+
 @pytest.mark.parametrize(
     ("name", "spec"),
     [*(("bert", spec) for spec in THREE_HEADS), *(("llama", spec) for spec in SPECS)],
 )
 def test_padding_tokens_change_nothing(name: str, spec: str) -> None:
     model, batch = small(name, PREFIX + spec), inputs(name)
+    if name == "bert" and not card_of(spec).bidirectional:
+        with pytest.raises(ValueError, match=f"{spec}: exists only in causal form, so it cannot"):
+            run(model, batch)
+        return
     other = {**batch, "input_ids": batch["input_ids"].clone()}
     other["input_ids"][batch["attention_mask"] == 0] = 3
     with torch.no_grad():
@@ -298,6 +307,24 @@ def test_sliding_cache(spec: str) -> None:
     assert float((torch.cat(outputs, 1) - expected).abs().max()) < 1e-5
 
 
+def test_sinks_need_the_first_tokens() -> None:
+    """A model that caches all tokens decodes with sinks; a sliding cache drops them."""
+    (implementation,), ids = register("window:window=2,sinks=1"), text(2, 9)
+    for name, message in (("llama", None), ("mistral", "window: needs the first tokens")):
+        model = small(name, implementation)
+        with torch.no_grad():
+            out = model(input_ids=ids[:, :5], use_cache=True)
+            step = {"input_ids": ids[:, 5:6], "past_key_values": out.past_key_values}
+            if message is not None:
+                with pytest.raises(ValueError, match=message):
+                    model(**step)
+                continue
+            expected = model(input_ids=ids[:, :6]).logits[:, 5:]
+            assert float((model(**step).logits - expected).abs().max()) < 1e-5
+            without = small(name, PREFIX + "window:window=2")(input_ids=ids[:, :6]).logits[:, 5:]
+            assert float((without - expected).abs().max()) > 1e-3
+
+
 # Cross-attention
 
 
@@ -305,7 +332,7 @@ def test_sliding_cache(spec: str) -> None:
 def test_cross_attention(spec: str) -> None:
     batch = inputs("bart")
     model = small("bart", PREFIX + spec)
-    if attnlab.MECHANISMS[spec.partition(":")[0]].card.cross:
+    if card_of(spec).cross:
         with torch.no_grad(), attnlab.capture(model, row=1) as captured:
             model(**batch)
         cross = [layer for layer in captured.layers if layer.kind == "cross"]
@@ -315,7 +342,9 @@ def test_cross_attention(spec: str) -> None:
         assert captured.difference is not None
         assert captured.difference < 1e-5
         return
+    # the encoder comes first
+    kind = "cross-attention" if card_of(spec).bidirectional else "attention"
     for T in (5, 7):  # also as many tokens as the encoder has
         batch["decoder_input_ids"] = text(3, T)
-        with pytest.raises(ValueError, match="cannot replace the cross-attention of BartAttention"):
+        with pytest.raises(ValueError, match=f"cannot replace the {kind} of BartAttention"):
             model(**batch)

@@ -81,6 +81,12 @@ def test_models_without_the_interface_raise(name: str) -> None:
 def test_invalid_specifications() -> None:
     for spec, message in (
         ("linformer", "has learned parameters"),
+        ("softmax:sink=learned", "softmax:sink=learned: has learned parameters"),
+        ("2*elu+4*softmax:bias=relative", "softmax:bias=relative: has learned parameters"),
+        ("based:feature_dim=3", "based:feature_dim=3: has learned parameters"),
+        ("gla", r"gla: has gates \(log_decay\), which a Hugging Face model would neither train"),
+        ("mamba2", r"has gates \(log_decay, write_strength\)"),
+        ("cosformer", "give max_length"),
         ("favour", "did you mean 'favor'"),
         ("favor:feature=3", "did you mean 'features'"),
         ("favor:features=0", "features is 0"),

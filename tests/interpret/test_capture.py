@@ -6,6 +6,7 @@ Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,14 @@ from attnlab.interpret._records import Layer
 from attnlab.layers import MultiHead
 from attnlab.mechanism import repeat_heads
 from attnlab.models import Decoder, StackConfig
-from tests.support.law_trials import HEADS, all_trials, build, make_inputs, sizes
+from tests.support.law_trials import (
+    HEADS,
+    all_trials,
+    build,
+    make_inputs,
+    possible_masks,
+    sizes,
+)
 from tests.support.small_models import KINDS, inputs_of, model_of, models
 from tests.support.small_training import VOCABULARY
 
@@ -29,9 +37,9 @@ from tests.support.small_training import VOCABULARY
 @pytest.mark.parametrize(("kind", "name"), models())
 def test_every_mechanism_in_every_model(kind: str, name: str) -> None:
     model, inputs = model_of(kind, name), inputs_of(kind)
-    calls: list[tuple[Mechanism, Tensor, Tensor, Tensor, Mask, Tensor]] = []
+    calls: list[tuple[Mechanism, tuple[Any, ...], dict[str, Tensor], Tensor]] = []
     hooks = [
-        module.register_forward_hook(lambda module, args, out: calls.append((module, *args, out)))
+        module.register_forward_hook(lambda *call: calls.append(call), with_kwargs=True)
         for module in model.modules()
         if isinstance(module, Mechanism)
     ]
@@ -44,11 +52,13 @@ def test_every_mechanism_in_every_model(kind: str, name: str) -> None:
     assert torch.equal(plain, output)
     assert len(captured.layers) == len(calls)
     assert captured.notes == []
-    for layer, (mechanism, q, k, v, mask, out) in zip(captured.layers, calls, strict=True):
-        weights = mechanism.weights(q, k, mask)[1]
+    for layer, (mechanism, (q, k, v, mask), gates, out) in zip(captured.layers, calls, strict=True):
+        define: Any = mechanism.weights
+        weights = define(q, k, mask, **gates)[1]
         assert layer.weights is not None
         sizes = [max(1.0, float(x.detach().abs().max())) for x in (weights, out)]
-        sizes[1] *= float(mechanism.condition(q, k, mask).max())  # where sums cancel
+        condition = mechanism.condition(q, k, mask, **gates).detach()
+        sizes[1] *= float(condition.max())  # where sums cancel
         assert torch.allclose(layer.weights, weights, atol=1e-6 * sizes[0])
         assert layer.mechanism == mechanism.name
         assert (layer.signed, layer.normalised) == (
@@ -126,6 +136,7 @@ def test_weights_by_hand() -> None:
     causal=st.booleans(),
     row=st.integers(0, 2),
     heads=st.one_of(st.none(), st.lists(st.integers(0, HEADS - 1), min_size=1, unique=True)),
+    packed=st.booleans(),
 )
 @settings(max_examples=150)
 def test_any_shape(
@@ -134,17 +145,21 @@ def test_any_shape(
     causal: bool,
     row: int,
     heads: list[int] | None,
+    packed: bool,
 ) -> None:
-    """Any mechanism, any lengths, padding, grouped keys, row and heads, in float64."""
+    """Any mechanism, lengths, padding, grouped keys, documents, row and heads, in float64."""
     mechanism = build(*trial)
-    inputs, causal = make_inputs(mechanism, **size), causal and mechanism.card.causal
-    row = row % size["B"]
-    mask = Mask(causal=causal, keys=inputs.keys)
+    inputs, row = make_inputs(mechanism, **size), row % size["B"]
+    masks = possible_masks(mechanism, inputs.keys)
+    mask = masks[-1] if causal else masks[0]
+    if packed and mechanism.card.packs:
+        documents = torch.arange(size["S"]) * 3 // size["S"]
+        mask = replace(mask, segments=documents.expand(size["B"], -1))
     with torch.no_grad(), attnlab.capture(mechanism, qkv=True, row=row, heads=heads) as captured:
-        out = mechanism(inputs.q, inputs.k, inputs.v, mask)
+        out = inputs.output(mechanism, mask)
     (layer,) = captured.layers
     selected = list(range(HEADS)) if heads is None else heads
-    expected = mechanism.weights(inputs.q, inputs.k, mask)[row, selected]
+    expected = inputs.weights(mechanism, mask)[row, selected]
     assert layer.weights is not None
     assert layer.weights.dtype == torch.float32
     assert torch.allclose(layer.weights.double(), expected, atol=1e-6, rtol=1e-5)

@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 import attnlab
 from attnlab import Mask
@@ -19,7 +18,7 @@ from attnlab.generate import Sampling, beam_search, generate
 from attnlab.interpret._records import Layer
 from attnlab.layers import MultiHead
 from attnlab.mechanism import repeat_heads
-from tests.support.law_trials import HEADS, all_trials, build, make_inputs, sizes
+from tests.support.law_trials import HEADS, absorb, all_trials, build, make_inputs, sizes
 from tests.support.small_models import check_equal, inputs_of, model_of, models
 
 
@@ -112,24 +111,18 @@ def test_any_state(trial: tuple[str, dict[str, Any]], size: dict[str, Any], seed
     T = int(torch.randint(1, S - cut + 1, (), generator=generator))
     rows = torch.randint(0, B, (B + 1,), generator=generator)
     keys = inputs.keys
-
-    def part(x: Tensor, where: slice) -> Tensor:
-        return x[:, :, where].detach()
-
+    chosen = inputs.part(rows, slice(None), slice(None))
     with torch.no_grad(), attnlab.capture(mechanism, row=B, heads=[1, 4]) as captured:
-        k, v = inputs.k, inputs.v
         old, new = slice(0, cut), slice(cut, S)
-        state = mechanism.absorb(part(k, old), part(v, old), None if keys is None else keys[:, old])
+        state = absorb(mechanism, inputs, old, None if keys is None else keys[:, old])
         state = state.select(rows)
-        state = mechanism.absorb(
-            part(k[rows], new), part(v[rows], new), None if keys is None else keys[rows][:, new],
-            state,
-        )  # fmt: skip
-        out = mechanism.read(part(inputs.q[rows], slice(S - T, S)), state, S - T)
+        real = None if keys is None else keys[rows][:, new]
+        state = absorb(mechanism, chosen, new, real, state)
+        out = mechanism.read(chosen.q[:, :, S - T :], state, S - T)
     (layer,) = captured.layers
     assert layer.weights is not None
     assert layer.weights.shape == (2, T, S)
-    value = repeat_heads(v, HEADS)[rows[-1], [1, 4]].float()
+    value = repeat_heads(inputs.v.detach(), HEADS)[rows[-1], [1, 4]].float()
     if keys is not None:
         value = value.masked_fill(~keys[rows[-1]][None, :, None], 0)
     terms = layer.weights.abs() @ value.abs()
@@ -139,7 +132,10 @@ def test_any_state(trial: tuple[str, dict[str, Any]], size: dict[str, Any], seed
 
 def test_state_from_before_the_capture() -> None:
     x = torch.randn(2, 7, 24)
-    for name, keeps_keys in (("softmax", True), ("window:window=3", True), ("elu", False)):
+    for name, keeps_keys in (
+        ("softmax", True), ("window:window=3", True), ("elu", False), ("gla", False),
+        ("forgetting", False),  # its keys contain a gate
+    ):  # fmt: skip
         layer = MultiHead(24, 4, name, causal=True).eval()
         with torch.no_grad():
             _, state = layer.prefill(x[:, :6], Mask(causal=True))

@@ -53,7 +53,7 @@ def test_decoder_with_every_mechanism(name: str) -> None:
     assert len(render(header, blocks)) > 1000
 
 
-@pytest.mark.parametrize("name", list(MECHANISMS))
+@pytest.mark.parametrize("name", [n for n in MECHANISMS if MECHANISMS[n].card.bidirectional])
 def test_encoder_with_every_mechanism(name: str) -> None:
     result = look(encoder(name), TEXT, tokenizer=TOKENS, control=False)
     assert all(layer.kind == "self" for layer in result.panels[0].layers)

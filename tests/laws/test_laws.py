@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from attnlab import MECHANISMS, Mask
 from tests.support import law_trials as laws
-from tests.support.law_trials import all_trials, build, make_inputs, sizes
+from tests.support.law_trials import (
+    absorb,
+    all_trials,
+    build,
+    make_inputs,
+    possible_masks,
+    sizes,
+)
 
 trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
 in_c = pytest.mark.parametrize(
@@ -19,14 +27,10 @@ in_c = pytest.mark.parametrize(
     [(name, {}) for name, kind in MECHANISMS.items() if kind.compilable],
     ids=str,
 )
-many = settings(max_examples=20)
+many = settings(max_examples=12)
 few = settings(max_examples=8)
-# around the chunks of 24 and blocks of 48 tokens in which the C kernels go, which no option changes
-LONG = (23, 24, 25, 47, 48, 49, 73)
-
-
-def masks(mechanism: Any, keys: torch.Tensor | None) -> list[Mask]:
-    return [Mask(causal, keys) for causal in (False, True) if mechanism.card.causal or not causal]
+# around the chunks of 24, 32 and 48 tokens in which the C kernels go, which no option changes
+LONG = (23, 24, 25, 31, 32, 33, 47, 48, 49, 65, 73)
 
 
 @trials
@@ -35,7 +39,7 @@ def masks(mechanism: Any, keys: torch.Tensor | None) -> list[Mask]:
 def test_forward_equals_the_definition(name: str, options: Any, size: Any) -> None:
     mechanism = build(name, options)
     inputs = make_inputs(mechanism, **size)
-    for mask in masks(mechanism, inputs.keys):
+    for mask in possible_masks(mechanism, inputs.keys):
         laws.check_definition(mechanism, inputs, mask)
 
 
@@ -67,7 +71,7 @@ def test_forward_equals_the_definition_from_any_start(
 def test_padding_changes_nothing(name: str, options: Any, size: Any) -> None:
     mechanism = build(name, options)
     inputs = make_inputs(mechanism, **size)
-    for mask in masks(mechanism, inputs.keys):
+    for mask in possible_masks(mechanism, inputs.keys):
         laws.check_padding(mechanism, inputs, mask)
         laws.check_padding_removed(mechanism, inputs, mask)
 
@@ -141,8 +145,24 @@ def test_no_visible_keys_give_zeros(name: str, options: Any, size: Any, empty: b
     if empty and mechanism.card.cross:
         size["S"] = 0
     inputs = make_inputs(mechanism, **size)
-    for mask in masks(mechanism, inputs.keys):
+    for mask in possible_masks(mechanism, inputs.keys):
         laws.check_no_visible_keys(mechanism, inputs, mask)
+
+
+@trials
+@few
+@given(size=sizes(), numbers=st.lists(st.integers(0, 3), min_size=60, max_size=60))
+def test_packed_documents_are_as_if_alone(
+    name: str, options: Any, size: Any, numbers: list[int]
+) -> None:
+    mechanism = build(name, options)
+    if not mechanism.card.packs:
+        return
+    inputs = make_inputs(mechanism, **size)
+    B, S = size["B"], size["S"]
+    segments = torch.tensor([sorted(numbers[row * S : row * S + S]) for row in range(B)])
+    for mask in possible_masks(mechanism, inputs.keys):
+        laws.check_packing(mechanism, inputs, replace(mask, segments=segments))
 
 
 @in_c
@@ -153,7 +173,7 @@ def test_laws_of_one_call_over_several_kernel_chunks(
 ) -> None:
     mechanism = build(name, options)
     inputs = make_inputs(mechanism, **size)
-    for mask in masks(mechanism, inputs.keys):
+    for mask in possible_masks(mechanism, inputs.keys):
         laws.check_definition(mechanism, inputs, mask)
         laws.check_padding(mechanism, inputs, mask)
         laws.check_no_visible_keys(mechanism, inputs, mask)
@@ -181,7 +201,7 @@ def test_a_state_is_read_only_with_its_dtype(name: str, in_torch: bool) -> None:
     """The kernels would misread numbers of another size."""
     mechanism = build(name, {"torch": in_torch})
     inputs = make_inputs(mechanism, B=2, G=3, T=1, S=5)
-    state = mechanism.absorb(inputs.k, inputs.v)
+    state = absorb(mechanism, inputs, slice(None), None)
     mechanism.read(inputs.q, state, 4)
     with pytest.raises(ValueError, match=r"q is torch.float32, but the state holds"):
         mechanism.read(inputs.q.float(), state, 4)

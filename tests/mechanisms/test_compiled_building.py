@@ -6,14 +6,16 @@ import json
 import multiprocessing
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from attnlab import MECHANISMS, Mask, create_mechanism
-from attnlab.mechanisms._compiled import build
+from attnlab.mechanisms._compiled import build, calls
 from tests.support.c_compiler import forget_library, needs_compiler
 from tests.support.command_line import run
+from tests.support.law_trials import make_mechanism, single_inputs, usual_mask
 
 NOTE = "the C kernels are off"
 
@@ -153,16 +155,25 @@ def test_a_library_belongs_to_its_compiler_and_sources(
     assert build._key(one) != before
 
 
-def test_the_mechanisms_that_have_kernels() -> None:
-    assert {kind.name for kind in MECHANISMS.values() if kind.compilable} == {
-        "elu",
-        "relu",
-        "polynomial",
-        "fourier",
-        "favor",
-        "bigbird",
-        "window",
-    }
+@needs_compiler
+@pytest.mark.parametrize("name", list(MECHANISMS))
+def test_the_mechanisms_that_have_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`compilable` is true: forward calls a kernel, unless `use_compiled` is False."""
+    used, find = [], calls._kernel
+
+    def counted(kernel: str, dtype: torch.dtype) -> Any:
+        used.append(kernel)
+        return find(kernel, dtype)
+
+    monkeypatch.setattr(calls, "_kernel", counted)
+    mechanism = make_mechanism(name)
+    x, mask = single_inputs(mechanism), usual_mask(mechanism)
+    out = x.output(mechanism, mask)
+    assert bool(used) == mechanism.compilable
+    used.clear()
+    mechanism.use_compiled = False
+    assert torch.allclose(x.output(mechanism, mask), out, rtol=1e-4, atol=1e-5)
+    assert not used
 
 
 def test_the_list_of_mechanisms_names_the_active_path(

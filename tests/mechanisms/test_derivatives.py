@@ -4,6 +4,7 @@ them, and PyTorch would treat their results as constants."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -13,19 +14,42 @@ from torch.autograd import forward_ad
 from attnlab import MECHANISMS, Mask, create_mechanism
 from attnlab._create_mechanism import create_attention
 from attnlab.mechanism import Mechanism
+from attnlab.mechanisms.kernel import Kernel
+from attnlab.mechanisms.recurrent import Recurrent
+from tests.support.law_trials import LawInputs, absorb, make_inputs, skip_missing_form
 
 # PyTorch's own, when it first makes a dual number
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
 COMPILED = sorted(name for name, kind in MECHANISMS.items() if kind.compilable)
 B, H, T, D = 1, 2, 9, 4
+OPTIONS: dict[str, dict[str, Any]] = {"bigbird": {"block": 2}, "window": {"window": 3}}
+every = pytest.mark.parametrize("name", COMPILED)
+both_forms = pytest.mark.parametrize("causal", [False, True])
 
 
 def inputs_of(name: str) -> tuple[Mechanism, list[Tensor], list[Tensor]]:
-    options = {"block": 2} if name == "bigbird" else {"window": 3} if name == "window" else {}
-    mechanism = create_mechanism(name, head_dim=D, heads=H, **options)
-    random = torch.Generator().manual_seed(0)
-    tensors = [torch.randn(B, H, T, D, generator=random, dtype=torch.float64) for _ in range(6)]
-    return mechanism, tensors[:3], tensors[3:]
+    """A mechanism, its q, k, v and gates, and a direction for each."""
+    length = T if MECHANISMS[name].card.needs_length else None
+    options = OPTIONS.get(name, {})
+    mechanism = create_mechanism(name, head_dim=D, heads=H, max_length=length, **options).double()
+    x = make_inputs(mechanism, B=B, G=H, T=T, S=T).to(torch.float64)
+    inside = [  # differences step out to both sides
+        x.gates[gate.name].clamp(gate.low + 0.01, gate.high - 0.01) for gate in mechanism.gates
+    ]
+    at = [x.q, x.k, x.v, *inside]
+    random = torch.Generator().manual_seed(1)
+    along = [torch.randn(each.shape, generator=random, dtype=torch.float64) for each in at]
+    return mechanism, at, along
+
+
+def call(mechanism: Mechanism, causal: bool) -> Callable[..., Tensor]:
+    """The output as a function of q, k, v and the gates."""
+
+    def f(q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
+        named = {gate.name: x for gate, x in zip(mechanism.gates, gates, strict=True)}
+        return mechanism(q, k, v, Mask(causal), **named)
+
+    return f
 
 
 def differences(f: Callable[..., Tensor], at: list[Tensor], along: list[Tensor]) -> Tensor:
@@ -36,14 +60,12 @@ def differences(f: Callable[..., Tensor], at: list[Tensor], along: list[Tensor])
     return (ahead - behind) / (2 * step)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("name", COMPILED)
+@both_forms
+@every
 def test_forward_mode_is_right(name: str, causal: bool) -> None:
     mechanism, at, along = inputs_of(name)
-
-    def f(*qkv: Tensor) -> Tensor:
-        return mechanism(*qkv, Mask(causal=causal))
-
+    skip_missing_form(mechanism, causal)
+    f = call(mechanism, causal)
     expected = differences(f, at, along)
     assert expected.abs().max() > 0.1
     out, actual, *_ = torch.func.jvp(f, tuple(at), tuple(along))
@@ -54,18 +76,34 @@ def test_forward_mode_is_right(name: str, causal: bool) -> None:
         torch.testing.assert_close(forward_ad.unpack_dual(dual).tangent, actual)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("name", COMPILED)
+@both_forms
+@every
 def test_torch_func_has_the_gradients_of_backward(name: str, causal: bool) -> None:
-    mechanism, (q, k, v), (direction, _, _) = inputs_of(name)
+    mechanism, at, (_, _, direction, *_) = inputs_of(name)
+    skip_missing_form(mechanism, causal)
 
-    def loss(*qkv: Tensor) -> Tensor:
-        return (mechanism(*qkv, Mask(causal=causal)) * direction).sum()
+    def loss(*inputs: Tensor) -> Tensor:
+        return (call(mechanism, causal)(*inputs) * direction).sum()
 
-    inputs = [x.clone().requires_grad_() for x in (q, k, v)]
+    inputs = [x.clone().requires_grad_() for x in at]
     loss(*inputs).backward()
-    for actual, x in zip(torch.func.grad(loss, (0, 1, 2))(q, k, v), inputs, strict=True):
+    every_input = tuple(range(len(at)))
+    for actual, x in zip(torch.func.grad(loss, every_input)(*at), inputs, strict=True):
         torch.testing.assert_close(actual, x.grad)
+
+
+@pytest.mark.parametrize("name", [name for name in COMPILED if MECHANISMS[name].gates])
+def test_gradients_of_each_row_by_vmap(name: str) -> None:
+    """torch.func.vmap hides the values, so the range of gates is not checked inside of it."""
+    mechanism, at, (_, _, direction, *_) = inputs_of(name)
+    many = [torch.stack([x, x.flip(1)]) for x in at]  # two examples: the heads exchanged
+
+    def loss(*inputs: Tensor) -> Tensor:
+        return (call(mechanism, causal=True)(*inputs) * direction).sum()
+
+    both = torch.func.vmap(torch.func.grad(loss))(*many)
+    for row, actual in enumerate(both):
+        torch.testing.assert_close(actual, torch.func.grad(loss)(*(x[row] for x in many)))
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -83,15 +121,22 @@ def test_derivatives_of_head_groups(causal: bool) -> None:
     torch.testing.assert_close(torch.func.grad(lambda x: (f(x) * direction).sum())(v), value.grad)
 
 
-@pytest.mark.parametrize("name", ["elu", "favor"])
+@pytest.mark.parametrize(
+    "name", [name for name in COMPILED if issubclass(MECHANISMS[name], Kernel | Recurrent)]
+)
 def test_derivatives_of_a_state(name: str) -> None:
-    mechanism, (q, k, v), (_, _, along) = inputs_of(name)
+    mechanism, (q, *written), (_, *along) = inputs_of(name)
 
-    def f(value: Tensor) -> Tensor:
-        return mechanism.read(q, mechanism.absorb(k, value), 0)
+    def f(k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
+        named = {gate.name: x for gate, x in zip(mechanism.gates, gates, strict=True)}
+        x = LawInputs(q, k, v, None, named)
+        return mechanism.read(q, absorb(mechanism, x, slice(None), None), 0)
 
-    _, actual, *_ = torch.func.jvp(f, (v,), (along,))
-    torch.testing.assert_close(actual, differences(f, [v], [along]), rtol=1e-4, atol=1e-6)
+    for gradients in (True, False):
+        with torch.set_grad_enabled(gradients):
+            _, actual, *_ = torch.func.jvp(f, tuple(written), tuple(along))
+            expected = differences(f, written, along)
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_dropout_is_refused() -> None:

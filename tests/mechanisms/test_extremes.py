@@ -15,10 +15,25 @@ from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
 from attnlab.laws import _extreme_scores as extremes
 from attnlab.laws._extreme_scores import T, random_normal
 from attnlab.mechanisms.kernel import Kernel
-from tests.support.law_trials import HEAD_DIM, HEADS, all_trials, build
+from attnlab.mechanisms.recurrent import Recurrent
+from tests.support.law_trials import (
+    HEAD_DIM,
+    HEADS,
+    absorb,
+    all_trials,
+    build,
+    make_mechanism,
+    possible_masks,
+    single_inputs,
+    skip_missing_form,
+)
 
 trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
 both_paths = pytest.mark.parametrize("in_torch", [False, True], ids=["C", "torch"])
+
+
+def has_decay(mechanism: Mechanism) -> bool:
+    return any(gate.name.startswith("log_decay") for gate in mechanism.gates)
 
 
 def check_stress(name: str, options: Any, q: Tensor, k: Tensor, causal: bool, limit: float) -> None:
@@ -31,18 +46,26 @@ def check_stress(name: str, options: Any, q: Tensor, k: Tensor, causal: bool, li
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("largest", [1e2, 1e4])
 def test_large_scores(name: str, options: Any, causal: bool, largest: float) -> None:
-    if causal and not build(name, options).card.causal:
-        pytest.skip(f"{name}: has no causal form")
     single = build(name, options).float()
+    skip_missing_form(single, causal)
     extremes.check_large_scores(single, build(name, options), largest, causal)
 
 
 @trials
 def test_each_key_far_above_those_before(name: str, options: Any) -> None:
     """Inside one chunk the last key is e^1000 times the first: a shared maximum would underflow."""
-    if not build(name, options).card.causal:
-        pytest.skip(f"{name}: has no causal form")
-    extremes.check_growing_keys(build(name, options).float(), build(name, options))
+    single = build(name, options).float()
+    skip_missing_form(single, causal=True)
+    extremes.check_growing_keys(single, build(name, options))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [trial for trial in all_trials() if has_decay(build(*trial))],
+    ids=str,
+)
+def test_decays_from_nothing_to_everything(name: str, options: Any) -> None:
+    extremes.check_decays(build(name, options).float(), build(name, options))
 
 
 @both_paths
@@ -59,16 +82,20 @@ def test_features_too_small_for_float32(name: str, causal: bool, in_torch: bool)
 
 
 @both_paths
-@pytest.mark.parametrize("name", [n for n, kind in MECHANISMS.items() if issubclass(kind, Kernel)])
+@pytest.mark.parametrize(
+    "name", [n for n, kind in MECHANISMS.items() if issubclass(kind, Kernel | Recurrent)]
+)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_kernel_states_are_at_least_float32(name: str, dtype: torch.dtype, in_torch: bool) -> None:
-    mechanism = create_mechanism(name, head_dim=HEAD_DIM, heads=HEADS)
+def test_states_of_sums_are_at_least_float32(name: str, dtype: torch.dtype, in_torch: bool) -> None:
+    mechanism = make_mechanism(name)
     mechanism.use_compiled = not in_torch
-    q, k, v = (random_normal(seed, 1, HEADS, T, HEAD_DIM).to(dtype) for seed in (1, 2, 3))
-    state: Any = mechanism.absorb(k, v)
-    assert state.sums.dtype == (torch.float64 if name == "polynomial" else torch.float32)
-    assert mechanism.read(q, state, 0).dtype == dtype
-    out = mechanism(q, k, v, Mask(causal=True))
+    x = single_inputs(mechanism, B=1, G=3, T=T, S=T).to(dtype)
+    state = absorb(mechanism, x, slice(None), None)
+    sums = [value for value in vars(state).values() if isinstance(value, Tensor)]
+    assert sums
+    assert all(torch.finfo(each.dtype).bits >= 32 for each in sums)
+    assert mechanism.read(x.q, state, 0).dtype == dtype
+    out = x.output(mechanism, Mask(causal=True))
     assert out.dtype == dtype
     assert bool(out.isfinite().all())
 
@@ -119,21 +146,21 @@ def test_nothing_to_see_at_large_scores(name: str, options: Any, empty: bool) ->
     mechanism = build(name, options).float()
     card = mechanism.card
     S = 0 if empty and card.cross else T
-    q, k, v = (
-        300 * random_normal(seed, 2, HEADS, n, HEAD_DIM) for seed, n in ((1, T), (2, S), (3, S))
-    )
+    x = single_inputs(mechanism, T=T, S=S)
     keys = torch.ones(2, S, dtype=torch.bool)
     keys[0] = False
-    k[0], v[0] = float("nan"), float("nan")
-    q, k, v = (x.requires_grad_() for x in (q, k, v))
-    for causal in (False, card.causal):
-        out = mechanism(q, k, v, Mask(causal, keys))
+    for tensor in (x.q, x.k, x.v):
+        tensor.mul_(300)
+    for tensor in (x.k, x.v, *x.gates.values()):
+        tensor[0] = float("nan")
+    x = x.fresh()
+    for mask in possible_masks(mechanism, keys):
+        out = x.output(mechanism, mask)
         assert bool(out.isfinite().all())
         assert not bool(out[0].any())
-        leaves = [x for x in (q, k, v) if x.requires_grad]
         if out.requires_grad:
-            for grad in torch.autograd.grad(out.sum(), leaves, allow_unused=True):
+            for grad in torch.autograd.grad(out.sum(), x.leaves(), allow_unused=True):
                 assert grad is None or bool(grad.isfinite().all())
-        if not causal and card.cross:
-            state = mechanism.absorb(k, v, keys)
-            assert not bool(mechanism.read(q, state, 0)[0].any())
+    start = 0 if card.cross else S - 1  # only the newest token can read, or all queries
+    state = absorb(mechanism, x, slice(None), keys)
+    assert not bool(mechanism.read(x.q[:, :, start:], state, start)[0].any())

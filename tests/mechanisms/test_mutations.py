@@ -13,13 +13,20 @@ from torch import Tensor
 from attnlab import MECHANISMS, Mask, Mechanism
 from attnlab.mechanisms._scan import Features
 from attnlab.mechanisms.kernel import Kernel
+from attnlab.mechanisms.recurrent import Recurrent, Tokens
 from tests.support import law_trials as laws
-from tests.support.law_trials import build, make_inputs
+from tests.support.law_trials import build, make_inputs, possible_masks, usual_mask
 
 Law = Callable[..., None]
 names = list(MECHANISMS)
 causal_names = [name for name, kind in MECHANISMS.items() if kind.card.causal]
 kernel_names = [name for name, kind in MECHANISMS.items() if issubclass(kind, Kernel)]
+recurrent_names = [name for name, kind in MECHANISMS.items() if issubclass(kind, Recurrent)]
+packing_names = [name for name, kind in MECHANISMS.items() if kind.card.packs]
+
+
+def names_with(gate: str) -> list[str]:
+    return [n for n, kind in MECHANISMS.items() if gate in [each.name for each in kind.gates]]
 
 
 def first_trial(name: str) -> Mechanism:
@@ -32,17 +39,12 @@ def first_trial(name: str) -> Mechanism:
 
 def inputs_for(mechanism: Mechanism, padding: str) -> laws.LawInputs:
     """The first inputs on which no sum of this mechanism cancels too much."""
-    masks = (Mask(), Mask(causal=True)) if mechanism.card.causal else (Mask(),)
     for seed in range(1000):
         inputs = make_inputs(mechanism, B=2, G=3, T=11, S=11, padding=padding, seed=seed)
         padded = inputs.keys is None or not bool(inputs.keys.all())
         worst = [
-            float(
-                mechanism.condition(inputs.q, inputs.k, replace(mask, keys=inputs.keys))
-                .detach()
-                .max()
-            )
-            for mask in masks
+            float(mechanism.condition(inputs.q, inputs.k, mask, **inputs.gates).detach().max())
+            for mask in possible_masks(mechanism, inputs.keys)
         ]
         if padded and max(worst) < 500:
             return inputs
@@ -54,56 +56,97 @@ def breaks(law: Law, mechanism: Mechanism, inputs: laws.LawInputs, mask: Mask, *
         law(mechanism, inputs, mask, *more)
     except AssertionError:
         return True
+    except ValueError as error:
+        return "has the value" in str(error)  # garbage in a gate that is not padding anymore
     return False
+
+
+def change(mechanism: Mechanism, method: str, changed: Callable[..., Any]) -> None:
+    """Replace a method of this mechanism by one that gets the original as its first argument."""
+    original = getattr(mechanism, method)
+    setattr(mechanism, method, lambda *inputs, **named: changed(original, *inputs, **named))
 
 
 def drop_key_mask(mechanism: Mechanism) -> None:
     """Ignores the mask's keys."""
-    forward = mechanism.forward
-    mechanism.forward = lambda q, k, v, mask: forward(q, k, v, replace(mask, keys=None))  # type: ignore
+
+    def forward(right: Any, q: Tensor, k: Tensor, v: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
+        return right(q, k, v, replace(mask, keys=None), **gates)
+
+    change(mechanism, "forward", forward)
 
 
 def off_by_one(mechanism: Mechanism) -> None:
     """Every query also attends to the next token."""
 
-    def mutate(call: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def called(q: Tensor, k: Tensor, *rest: Any) -> Tensor:
-            *values, mask = rest
-            if not mechanism.card.cross:  # those refuse a query beyond the last key
-                q = q[:, :, :-1]
-            out = call(q, k, *values, replace(mask, start=mask.start + 1))
-            if not mechanism.card.cross:
-                out = torch.cat([out, out[:, :, -1:]], dim=2)
-            return out
+    def forward(right: Any, q: Tensor, k: Tensor, v: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
+        if mechanism.card.cross:
+            return right(q, k, v, replace(mask, start=mask.start + 1), **gates)
+        # the others refuse a query beyond the last key
+        out = right(q[:, :, :-1], k, v, replace(mask, start=mask.start + 1), **gates)
+        return torch.cat([out, out[:, :, -1:]], dim=2)
 
-        return called
-
-    mechanism.forward = mutate(mechanism.forward)  # type: ignore[method-assign]
+    change(mechanism, "forward", forward)
 
 
 def mask_values_only(mechanism: Mechanism) -> None:
     """Padding is zeroed in v, but phi of a padded key stays in the denominator."""
-    assert isinstance(mechanism, Kernel)
-    features = mechanism.features
 
-    def unmasked(x: Tensor, keys: Tensor | None = None) -> Features:
+    def features(right: Any, x: Tensor, keys: Any = None, start: Any = 0) -> Features:
         del keys
-        return features(x)
+        return right(x, start=start)
 
-    mechanism.features = unmasked  # type: ignore[method-assign]
+    change(mechanism, "features", features)
 
 
 def sequence_maximum(mechanism: Mechanism) -> None:
     """performer-pytorch's stabilizer: minus a maximum over the whole sequence, plus an epsilon."""
-    assert isinstance(mechanism, Kernel)
-    phi = mechanism.phi
 
-    def stabilized(x: Tensor) -> Features:
-        sign, log = phi(x)
+    def features(right: Any, *inputs: Any, **named: Any) -> Features:
+        sign, log = right(*inputs, **named)
         log = (log - log.amax((-2, -1), keepdim=True)).exp().add(1e-4).log()
         return Features(sign, log)
 
-    mechanism.phi = stabilized  # type: ignore[method-assign]
+    change(mechanism, "features", features)
+
+
+def shift_decay(mechanism: Mechanism) -> None:
+    """The fast path applies each decay one token late."""
+
+    def compute(right: Any, *inputs: Any, log_decay: Tensor, **gates: Tensor) -> Tensor:
+        return right(*inputs, log_decay=log_decay.roll(1, 2), **gates)
+
+    change(mechanism, "compute", compute)
+
+
+def shift_decay_everywhere(mechanism: Mechanism) -> None:
+    """In the definition, the fast path and the state too: each call is consistent in itself."""
+
+    def tokens(right: Any, *inputs: Any) -> Tokens:
+        made = right(*inputs)
+        decay = torch.zeros_like(made.k[..., 0]) if made.log_decay is None else made.log_decay
+        return Tokens(made.k, decay.roll(1, 2), made.strength)
+
+    change(mechanism, "tokens", tokens)
+
+
+def forget_write_strength(mechanism: Mechanism, method: str) -> None:
+    """Every token writes with strength 1."""
+
+    def called(right: Any, *inputs: Any, write_strength: Tensor, **gates: Tensor) -> Any:
+        return right(*inputs, write_strength=torch.ones_like(write_strength), **gates)
+
+    change(mechanism, method, called)
+
+
+def ignore_segments(mechanism: Mechanism) -> None:
+    """The fast path attends to the row as to one document."""
+
+    def attend(right: Any, q: Tensor, k: Tensor, v: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
+        del right
+        return mechanism.attend(q, k, v, mask.row, **gates)
+
+    change(mechanism, "attend_packed", attend)
 
 
 @pytest.mark.parametrize("name", names)
@@ -133,8 +176,8 @@ def test_an_off_by_one_breaks_the_future_law(name: str) -> None:
 def test_masking_values_only_breaks_the_padding_law(name: str) -> None:
     mechanism = first_trial(name)
     assert isinstance(mechanism, Kernel)
-    # polynomial's padded key is zero, and so is its feature: there is nothing to get wrong
-    if not bool(mechanism.phi(torch.zeros(1, laws.HEAD_DIM, dtype=torch.float64)).log[0, 0] > -9):
+    padding = torch.zeros(1, laws.HEADS, 1, laws.HEAD_DIM, dtype=torch.float64)
+    if float(mechanism.features(padding).log.detach().max()) < -9:
         pytest.skip(f"{name}: phi(0) = 0, so blanked padding is masked already")
     inputs = inputs_for(mechanism, "right")
     mask = Mask(False, inputs.keys)
@@ -153,15 +196,56 @@ def test_a_maximum_over_the_sequence_breaks_the_future_law(name: str) -> None:
     assert breaks(laws.check_future, mechanism, inputs, mask, 5)
 
 
+@pytest.mark.parametrize("name", names_with("log_decay"))
+def test_a_decay_shifted_by_one_token_breaks_the_definition(name: str) -> None:
+    mechanism = first_trial(name)
+    inputs, mask = inputs_for(mechanism, "none"), Mask(causal=True)
+    laws.check_definition(mechanism, inputs, mask)
+    shift_decay(mechanism)
+    assert breaks(laws.check_definition, mechanism, inputs, mask)
+    assert breaks(laws.check_decoding, mechanism, inputs, mask)
+
+
+@pytest.mark.parametrize("name", sorted({*recurrent_names} & {*names_with("log_decay")}))
+def test_a_decay_shifted_everywhere_breaks_the_laws_of_states(name: str) -> None:
+    mechanism = first_trial(name)
+    inputs, mask = inputs_for(mechanism, "none"), Mask(causal=True)
+    laws.check_splitting(mechanism, inputs, mask, 5)
+    shift_decay_everywhere(mechanism)
+    laws.check_definition(mechanism, inputs, mask)  # it cannot know
+    assert breaks(laws.check_decoding, mechanism, inputs, mask)
+    assert breaks(laws.check_splitting, mechanism, inputs, mask, 5)
+
+
+@pytest.mark.parametrize("name", names_with("write_strength"))
+def test_a_forgotten_write_strength_breaks_a_law(name: str) -> None:
+    inputs, mask = inputs_for(first_trial(name), "none"), Mask(causal=True)
+    for method, law in (("compute", laws.check_definition), ("absorb", laws.check_decoding)):
+        mechanism = first_trial(name)
+        law(mechanism, inputs, mask)
+        forget_write_strength(mechanism, method)
+        assert breaks(law, mechanism, inputs, mask)
+
+
+@pytest.mark.parametrize("name", packing_names)
+def test_ignored_segments_break_the_packing_law(name: str) -> None:
+    mechanism = first_trial(name)
+    inputs = inputs_for(mechanism, "none")
+    segments = torch.tensor([[0] * 4 + [1] * 7, [0] * 2 + [3] * 4 + [4] * 5])
+    mask = replace(usual_mask(mechanism), segments=segments)
+    laws.check_packing(mechanism, inputs, mask)
+    ignore_segments(mechanism)
+    assert breaks(laws.check_packing, mechanism, inputs, mask)
+
+
 def test_a_state_that_is_written_over_breaks_the_decoding_law() -> None:
     mechanism = first_trial("softmax")
     inputs = inputs_for(mechanism, "none")
-    absorb: Callable[..., Any] = mechanism.absorb
 
-    def careless(*arguments: Any) -> Any:
-        state = absorb(*arguments)
+    def careless(right: Any, *inputs: Any) -> Any:
+        state = right(*inputs)
         state.k_buffer.data[:, :, 0] += 1
         return state
 
-    mechanism.absorb = careless  # type: ignore[method-assign,assignment]
+    change(mechanism, "absorb", careless)
     assert breaks(laws.check_decoding, mechanism, inputs, Mask(causal=True))

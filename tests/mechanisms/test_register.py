@@ -31,7 +31,7 @@ from attnlab.models import Decoder, StackConfig
 from tests.support.command_line import run
 from tests.support.registries import restored_registries
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "sigmoid_attention.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "squared_relu_attention.py"
 CARD = Card(summary="a test", paper="none", arxiv="0", time="N^2 D", memory="N^2")
 
 
@@ -134,13 +134,12 @@ def test_what_is_wrong_with_a_class_is_one_sentence() -> None:
 
 
 def test_a_file_is_loaded() -> None:
-    assert [kind.name for kind in load_extension(EXAMPLE)] == ["sigmoid"]
-    assert [option.name for option in mechanism_options("sigmoid")] == ["bias"]
+    assert [kind.name for kind in load_extension(EXAMPLE)] == ["squared_relu"]
+    assert [option.name for option in mechanism_options("squared_relu")] == ["bias"]
     q, k = torch.tensor([[[[3.0, 4.0]]]]), torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
-    weights = attnlab.create_mechanism("sigmoid", head_dim=2, heads=1, bias=-1.0).weights(
-        q, k, Mask()
-    )
-    expected = [1 / (1 + math.exp(1 - score / math.sqrt(2))) for score in (3, 4)]
+    mechanism = attnlab.create_mechanism("squared_relu", head_dim=2, heads=1, bias=-2.5)
+    weights = mechanism.weights(q, k, Mask())
+    expected = [max(0, score / math.sqrt(2) - 2.5) ** 2 for score in (3, 4)]
     assert weights.flatten().tolist() == pytest.approx(expected)
 
 
@@ -237,10 +236,13 @@ class Forgets(Plain):
 
 
 class Unchecked(Plain):
-    """Does not call prepare_weights."""
+    """Attends only within one sequence, but its read does not call check_read."""
 
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
-        return masked_softmax(self.scores(q, k), self.allowed(q, k, mask))
+    card = Card(**{**vars(CARD), "cross": False})
+
+    def read(self, q: Tensor, state: Any, start: int | Tensor) -> Tensor:
+        del start
+        return masked_softmax(self.scores(q, state.k), None) @ repeat_heads(state.v, self.heads)
 
 
 class Boasts(Plain):

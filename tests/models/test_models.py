@@ -188,22 +188,28 @@ def test_padding_changes_nothing_in_any_model() -> None:
 
 @pytest.mark.parametrize("name", list(MECHANISMS))
 def test_only_the_projections_that_are_used(name: str) -> None:
-    card = MECHANISMS[name].card
-    layer = MultiHead(24, 6, SMALL.get(name, name), key_heads=2, max_length=9)
+    card, spec = MECHANISMS[name].card, SMALL.get(name, name)
+    causal = not card.bidirectional
+    layer = MultiHead(24, 6, spec, key_heads=2, max_length=9, causal=causal)
     used = 24 * card.uses_query + 8 * card.uses_key + 8
     assert layer.project.weight.shape == (used, 24)
-    assert layer(torch.randn(2, 7, 24), Mask()).shape == (2, 7, 24)
+    assert layer(torch.randn(2, 7, 24), Mask(causal)).shape == (2, 7, 24)
     if card.cross:
-        cross = MultiHead(24, 6, SMALL.get(name, name), memory_width=10, max_length=9)
+        cross = MultiHead(24, 6, spec, memory_width=10, max_length=9)
         assert (cross.query is not None) == card.uses_query
         out = cross(torch.randn(2, 3, 24), Mask(), torch.randn(2, 7, 10))
         assert out.shape == (2, 3, 24)
     else:
         with pytest.raises(ValueError, match="cannot do cross-attention"):
-            MultiHead(24, 6, name, memory_width=10)
+            MultiHead(24, 6, spec, memory_width=10, max_length=9)
     if not card.causal:
         with pytest.raises(ValueError, match="no causal form"):
             Decoder(config(attention=name))
+    if not card.bidirectional:
+        with pytest.raises(ValueError, match=f"{name}: exists only in causal form"):
+            MultiHead(24, 6, spec, max_length=9)
+        with pytest.raises(ValueError, match=f"{name}: exists only in causal form"):
+            Encoder(EncoderConfig(**vars(config(attention=spec))))
 
 
 def test_feed_forward_kinds_by_hand() -> None:
@@ -318,6 +324,10 @@ def test_vit(pooling: str, position: str) -> None:
             pooling=pooling,
             position=position,
         )
+        if not MECHANISMS[name].card.bidirectional:
+            with pytest.raises(ValueError, match=f"{name}: exists only in causal form"):
+                ViT(settings)
+            continue
         model = ViT(settings)
         assert model(torch.randn(3, 2, 12, 12)).shape == (3, 5)
         assert model.encode(torch.randn(3, 2, 12, 12)).shape[1] == 9 + (pooling == "class")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import assume, currently_in_test_context
 from hypothesis import strategies as st
+from torch import Tensor
 
-from attnlab import MECHANISMS, Mechanism
+from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
 from attnlab._create_mechanism import create_attention, create_heads
+from attnlab.gates import sample_gates
 from attnlab.laws import _law_inputs as law_inputs
 from attnlab.laws import _single_call as calls
 from attnlab.laws import _states as states
@@ -23,6 +27,8 @@ from attnlab.laws._law_inputs import PADDINGS
 from attnlab.laws._law_inputs import VALUE_DIM as VALUE_DIM
 from attnlab.laws._law_inputs import LawInputs as LawInputs
 from attnlab.laws._law_inputs import make_inputs as make_inputs
+from attnlab.laws._law_inputs import possible_masks as possible_masks
+from attnlab.laws._states import absorb as absorb
 from attnlab.mechanisms._mechanism_per_head_group import members_of
 
 GROUPS = (
@@ -30,6 +36,8 @@ GROUPS = (
     "3*window:window=2+3*synthesizer",
     "1*elu:chunk=2+5*bigbird:block=2",
     "4*linformer:rank=3+2*hard",
+    "2*softmax+4*gla",
+    "3*kda+3*mamba2",
     "elu;softmax;elu;window:window=2;softmax;elu",  # a line of text for each head
 )
 
@@ -59,6 +67,38 @@ def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
         law_inputs.randomize_parameters(mechanism)
     mechanism.use_compiled = not options.get("torch", False)
     return mechanism
+
+
+def make_mechanism(name: str, **changes: Any) -> Mechanism:
+    """A mechanism in float32 with its own defaults."""
+    sizes: dict[str, Any] = {"head_dim": HEAD_DIM, "heads": HEADS, "max_length": MAX_LENGTH}
+    return create_mechanism(name, **{**sizes, **changes})
+
+
+def usual_mask(mechanism: Mechanism, keys: Tensor | None = None) -> Mask:
+    """Without a causal mask where the mechanism has that form."""
+    return possible_masks(mechanism, keys)[0]
+
+
+def single_inputs(
+    mechanism: Mechanism, B: int = 2, G: int = HEADS, T: int = 7, S: int = 7, seed: int = 0
+) -> LawInputs:
+    """q, k, v and gates in float32, without gradients, all of full width."""
+    inputs = make_inputs(mechanism, B=B, G=G, T=T, S=S, seed=seed, full_width=True)
+    return inputs.to(torch.float32)
+
+
+def with_keys(mechanism: Mechanism, x: LawInputs, k: Tensor, v: Tensor) -> LawInputs:
+    """The same queries with other keys and values, and with gates for them."""
+    gates = sample_gates(mechanism.gates, k, torch.Generator().manual_seed(5))
+    return replace(x, k=k, v=v, gates=gates)
+
+
+def skip_missing_form(mechanism: Mechanism, causal: bool) -> None:
+    if causal and not mechanism.card.causal:
+        pytest.skip(f"{mechanism.name}: has no causal form")
+    if not causal and not mechanism.card.bidirectional:
+        pytest.skip(f"{mechanism.name}: exists only in causal form")
 
 
 @st.composite
@@ -96,6 +136,7 @@ check_definition = assuming(calls.check_definition)
 check_padding = assuming(calls.check_padding)
 check_padding_removed = assuming(calls.check_padding_removed)
 check_future = assuming(calls.check_future)
+check_packing = assuming(calls.check_packing)
 check_no_visible_keys = assuming(calls.check_no_visible_keys)
 check_decoding = assuming(states.check_decoding)
 check_unequal_prompts = assuming(states.check_unequal_prompts)

@@ -20,7 +20,7 @@ def models() -> list[tuple[str, str]]:
         (kind, name)
         for name, mechanism in MECHANISMS.items()
         for kind in KINDS
-        if (kind != "decoder" or mechanism.card.causal)
+        if (mechanism.card.causal if kind == "decoder" else mechanism.card.bidirectional)
         and (kind != "seq2seq" or mechanism.card.cross)
     ]
 

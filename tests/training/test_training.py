@@ -31,7 +31,7 @@ from tests.support.whole_texts import bucket_in_lists
 def kinds_and_names() -> list[tuple[str, str]]:
     result = [("reverse", "softmax"), ("convnet", "softmax")]
     for name, kind in MECHANISMS.items():
-        result += [("encoder", name), ("vit", name)]
+        result += [("encoder", name), ("vit", name)] if kind.card.bidirectional else []
         result += [("decoder", name)] if kind.card.causal else []
         result += [("seq2seq", name)] if kind.card.cross else []
     return sorted(result)
@@ -41,10 +41,18 @@ def kinds_and_names() -> list[tuple[str, str]]:
 UNSTABLE = {("decoder", "fourier"), ("vit", "fourier"), ("encoder", "fourier")}
 
 
-@pytest.mark.parametrize(("kind", "name"), kinds_and_names())
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(kind, name, marks=[] if name == "softmax" else [pytest.mark.slow])
+        for kind, name in kinds_and_names()
+    ],
+)
 def test_every_model_learns_with_every_mechanism(kind: str, name: str, tmp_path: Path) -> None:
     steps = {"reverse": 300, "vit": 200}.get(kind, 100)
-    metrics = run_tiny(tmp_path, kind, name, steps=steps)
+    # weights that sparsemax once sets to 0 have no gradient, so that large steps end its learning
+    rate = {"learning_rate": 0.003} if name == "sparsemax" else {}
+    metrics = run_tiny(tmp_path, kind, name, steps=steps, **rate)
     losses = [row["loss"] for row in Run(tmp_path).metrics()]
     assert all(loss < 100 for loss in losses)
     if (kind, name) in UNSTABLE:

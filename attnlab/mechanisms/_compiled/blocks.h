@@ -1,5 +1,5 @@
 /* Block-sparse softmax: each block of queries attends to a few blocks of keys (a table), and within
- * them to what window, causal mask and padding allow. Forward and backward, one query block at a
+ * them to what window, causal mask, padding and documents allow. Forward and backward, one query block at a
  * time, so that its scores (L x W L) stay in the second-level cache.
  *
  * Letters: L tokens of a block, LP the same padded, S tokens, D head size (sizes->C), M value size. */
@@ -12,6 +12,7 @@ typedef struct {
     REAL *p, *dp;              /* L x pitch: weights, and their gradient */
     REAL *dq, *dk, *dv;        /* L x DP; as k and v */
     REAL *hidden;              /* [block][LP]: NOTHING where a key is padding, else 0 */
+    const int64_t *bounds;     /* [S][2]: keys of each query's document; NULL if a row is one */
 } F(sparse);
 
 static int64_t F(blocks_layout)(F(sparse) *r, const Sizes *n, REAL *free, int backward) {
@@ -62,7 +63,9 @@ static void F(turn_blocks)(const F(sparse) *r, REAL *to, const REAL *from, int64
     }
 }
 
-static void F(hide_padding)(const F(sparse) *r, const Array *keys, int64_t b) {
+static void F(hide_keys)(F(sparse) *r, const Array *x, int64_t b) {
+    const Array *keys = &x[S_REAL], *bounds = &x[S_BOUNDS];
+    r->bounds = bounds->data ? (const int64_t *)bounds->data + b * bounds->batch : NULL;
     const uint8_t *real = keys->data ? (const uint8_t *)keys->data + b * keys->batch : NULL;
     for (int64_t slot = 0; slot < r->blocks * r->LP; slot++) {
         const int64_t i = slot % r->LP, t = slot / r->LP * r->L + i;
@@ -71,26 +74,39 @@ static void F(hide_padding)(const F(sparse) *r, const Array *keys, int64_t b) {
     }
 }
 
-/* Sets NOTHING for keys outside of first..last, counted within the block. */
-static hot void F(hide_range)(REAL *row, int64_t LP, int64_t first, int64_t last) {
-    if (last < 0) last = 0;
-    for (int64_t j = 0; j < (first < LP ? first : LP); j++) row[j] = NOTHING;
-    for (int64_t j = last; j < LP; j++) row[j] = NOTHING;
+/* Sets NOTHING for keys first..last, counted within the block of `width` columns. */
+static hot void F(hide_range)(REAL *row, int64_t width, int64_t first, int64_t last) {
+    if (last > width) last = width;
+    for (int64_t j = first < 0 ? 0 : first; j < last; j++) row[j] = NOTHING;
+}
+
+/* Columns of key block b that query block a may see: only the sinks where b is beyond the window. */
+static int64_t F(seen)(const F(sparse) *r, const Sizes *n, int64_t a, int64_t b) {
+    const int64_t behind = (a - b - 1) * r->L + 1, ahead = (b - a - 1) * r->L + 1; /* distances */
+    if (!n->window || (behind < n->window && (n->causal || ahead < n->window))) return r->LP;
+    const int64_t sinks = n->sinks - b * r->L;
+    return sinks >= r->L ? r->LP : sinks > 0 ? F(padded)(sinks) : 0;
 }
 
 /* Scores of query block a against key block b, to column `to` of the scores. */
 static void F(score_block)(const F(sparse) *r, const Sizes *n, int64_t a, int64_t b, int64_t rows,
-                           REAL *to) {
+                           int64_t width, REAL *to) {
     for (int64_t i = 0; i < rows; i++)
-        memcpy(to + i * r->pitch, r->hidden + b * r->LP, (size_t)r->LP * sizeof(REAL));
-    for (int64_t j = 0; j < r->LP; j += WIDE)
+        memcpy(to + i * r->pitch, r->hidden + b * r->LP, (size_t)width * sizeof(REAL));
+    for (int64_t j = 0; j < width; j += WIDE)
         F(product)(to + j, r->pitch, r->q, r->DP, 1, r->k_turned + (b * r->LP + j) * r->D, WIDE,
                    rows, r->D);
     for (int64_t i = 0; i < rows; i++) {
         const int64_t at = a * r->L + i - b * r->L; /* the query, counted from the key block */
-        const int64_t first = n->window ? at - n->window + 1 : 0;
-        const int64_t last = n->causal ? at + 1 : n->window ? at + n->window : r->LP;
-        if (first > 0 || last < r->LP) F(hide_range)(to + i * r->pitch, r->LP, first, last);
+        const int64_t sinks = n->sinks - b * r->L; /* where they end, as counted by `at` */
+        int64_t last = n->causal ? at + 1 : n->window ? at + n->window : width;
+        if (!n->causal && last < sinks) last = sinks;
+        if (n->window) F(hide_range)(to + i * r->pitch, width, sinks, at - n->window + 1);
+        F(hide_range)(to + i * r->pitch, width, last, width);
+        if (!r->bounds) continue;
+        const int64_t *document = r->bounds + 2 * (a * r->L + i);
+        F(hide_range)(to + i * r->pitch, width, 0, document[0] - b * r->L);
+        F(hide_range)(to + i * r->pitch, width, document[1] - b * r->L, width);
     }
 }
 
@@ -101,8 +117,9 @@ static int64_t F(score)(const F(sparse) *r, const Sizes *n, const int64_t *table
     for (int64_t w = 0; w < r->W; w++) {
         const int64_t b = table[a * r->W + w];
         if (b < 0) continue;
-        F(score_block)(r, n, a, b, rows, r->p + columns);
-        columns += r->LP;
+        const int64_t width = F(seen)(r, n, a, b);
+        F(score_block)(r, n, a, b, rows, width, r->p + columns);
+        columns += width;
     }
     return columns;
 }
@@ -142,7 +159,7 @@ static void F(blocks_forward)(const Sizes *n, const Array *x, int64_t b, int64_t
     F(blocks_layout)(&r, n, scratch, 0);
     F(turn_blocks)(&r, r.k_turned, F(at)(&x[S_KEY], b, h), x[S_KEY].token, r.D);
     F(lay_blocks)(&r, r.v, F(at)(&x[S_VALUE], b, h), x[S_VALUE].token, r.M, r.MP);
-    F(hide_padding)(&r, &x[S_REAL], b);
+    F(hide_keys)(&r, x, b);
     const int64_t *table = (const int64_t *)x[S_TABLE].data;
     REAL *fit = F(at)(&x[S_FIT], b, h);
     for (int64_t a = 0; a < r.blocks; a++) {
@@ -156,10 +173,11 @@ static void F(blocks_forward)(const Sizes *n, const Array *x, int64_t b, int64_t
         for (int64_t w = 0, at = 0; w < r.W; w++) {
             const int64_t key = table[a * r.W + w];
             if (key < 0) continue;
+            const int64_t width = F(seen)(&r, n, a, key);
             for (int64_t m = 0; m < r.MP; m += WIDE)
                 F(product)(r.out + m, r.MP, r.p + at, r.pitch, 1, r.v + key * r.LP * r.MP + m,
-                           r.MP, rows, r.LP);
-            at += r.LP;
+                           r.MP, rows, width);
+            at += width;
         }
         for (int64_t i = 0; i < rows; i++) {
             REAL *to = F(at)(&x[S_OUT], b, h) + (first + i) * x[S_OUT].token;
@@ -185,18 +203,18 @@ static void F(score_gradients)(const F(sparse) *r, const REAL *fit, const REAL *
     }
 }
 
-/* Gradients of query block a and key block b, whose columns begin at `at`. */
-static void F(send_back)(const F(sparse) *r, int64_t b, int64_t rows, int64_t at) {
+/* Gradients of a query block and key block b, whose `width` columns begin at `at`. */
+static void F(send_back)(const F(sparse) *r, int64_t b, int64_t rows, int64_t width, int64_t at) {
     const int64_t first = b * r->LP;
     for (int64_t d = 0; d < r->DP; d += WIDE) {
         F(product)(r->dq + d, r->DP, r->dp + at, r->pitch, 1, r->k + first * r->DP + d, r->DP,
-                   rows, r->LP);
+                   rows, width);
         F(product)(r->dk + first * r->DP + d, r->DP, r->dp + at, 1, r->pitch, r->q + d, r->DP,
-                   r->LP, rows);
+                   width, rows);
     }
     for (int64_t m = 0; m < r->MP; m += WIDE)
         F(product)(r->dv + first * r->MP + m, r->MP, r->p + at, 1, r->pitch, r->grad + m, r->MP,
-                   r->LP, rows);
+                   width, rows);
 }
 
 static void F(query_block_back)(const F(sparse) *r, const Sizes *n, const Array *x, int64_t b,
@@ -213,7 +231,8 @@ static void F(query_block_back)(const F(sparse) *r, const Sizes *n, const Array 
     for (int64_t w = 0, at = 0; w < r->W; w++) {
         const int64_t key = table[a * r->W + w];
         if (key < 0) continue;
-        for (int64_t j = 0; j < r->LP; j += WIDE, at += WIDE)
+        const int64_t width = F(seen)(r, n, a, key);
+        for (int64_t j = 0; j < width; j += WIDE, at += WIDE)
             F(product)(r->dp + at, r->pitch, r->grad, r->MP, 1,
                        r->v_turned + (key * r->LP + j) * r->M, WIDE, rows, r->M);
     }
@@ -224,8 +243,9 @@ static void F(query_block_back)(const F(sparse) *r, const Sizes *n, const Array 
     for (int64_t w = 0, at = 0; w < r->W; w++) {
         const int64_t key = table[a * r->W + w];
         if (key < 0) continue;
-        F(send_back)(r, key, rows, at);
-        at += r->LP;
+        const int64_t width = F(seen)(r, n, a, key);
+        F(send_back)(r, key, rows, width, at);
+        at += width;
     }
     for (int64_t i = 0; i < rows; i++) {
         REAL *to = F(at)(&x[S_QUERY_GRAD], b, h) + (first + i) * x[S_QUERY_GRAD].token;
@@ -240,7 +260,7 @@ static void F(blocks_backward)(const Sizes *n, const Array *x, int64_t b, int64_
     F(turn_blocks)(&r, r.k_turned, F(at)(&x[S_KEY], b, h), x[S_KEY].token, r.D);
     F(turn_blocks)(&r, r.v_turned, F(at)(&x[S_VALUE], b, h), x[S_VALUE].token, r.M);
     F(lay_blocks)(&r, r.k, F(at)(&x[S_KEY], b, h), x[S_KEY].token, r.D, r.DP);
-    F(hide_padding)(&r, &x[S_REAL], b);
+    F(hide_keys)(&r, x, b);
     memset(r.dk, 0, (size_t)(r.blocks * r.LP * r.DP) * sizeof(REAL));
     memset(r.dv, 0, (size_t)(r.blocks * r.LP * r.MP) * sizeof(REAL));
     for (int64_t a = 0; a < r.blocks; a++) F(query_block_back)(&r, n, x, b, h, a);

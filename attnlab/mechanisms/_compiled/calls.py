@@ -19,7 +19,7 @@ from attnlab.mechanisms._compiled.build import note_if_off, status
 
 TYPES = {torch.float32: "float", torch.float64: "double"}
 # As in job.h. Packed bytes, because filling a ctypes.Structure takes longer than a decoding step.
-SIZES = struct.Struct("11qd")
+SIZES = struct.Struct("12qd")
 ARRAYS = struct.Struct("64q")  # at most 16 arrays: address and three strides each
 NO_ARRAYS = (0,) * 64
 LARGE = 1 << 22  # bytes from which new memory uses large pages, as in NumPy
@@ -59,6 +59,7 @@ def run(
     columns: int = 0,
     causal: int = 0,
     window: int = 0,
+    sinks: int = 0,
     scale: float = 0.0,
 ) -> None:
     """Call a kernel with its arrays in the order of job.h, on the tokens of `like` (B, H, T, _)."""
@@ -70,7 +71,8 @@ def run(
         else:
             fields += (x.data_ptr(), *(*x.stride(), 0, 0)[:3])
     threads = torch.get_num_threads()
-    sizes = SIZES.pack(B, H, T, C, M, logs, threads, block, columns, causal, window, scale)
+    blocks = (block, columns, causal, window, sinks)
+    sizes = SIZES.pack(B, H, T, C, M, logs, threads, *blocks, scale)
     packed = ARRAYS.pack(*fields, *NO_ARRAYS[len(fields) :])
     if _kernel(kernel, like.dtype)(sizes, packed):
         raise MemoryError(f"{kernel}: not enough memory for {B} x {H} x {T} tokens")

@@ -11,17 +11,29 @@ enum {
     GRAD, QUERY_SIGN_GRAD, QUERY_LOG_GRAD, KEY_SIGN_GRAD, KEY_LOG_GRAD, VALUE_GRAD, SUMS_GRAD
 };
 
-/* The order in block-sparse softmax. FIT: the largest score and 1 / sum of each query. */
+/* The order in block-sparse softmax. FIT: the largest score and 1 / sum of each query. BOUNDS: the
+ * first key of its document and the first after it. */
 enum {
-    S_QUERY, S_KEY, S_VALUE, S_OUT, S_FIT, S_REAL, S_TABLE,
+    S_QUERY, S_KEY, S_VALUE, S_OUT, S_FIT, S_REAL, S_TABLE, S_BOUNDS,
     S_GRAD, S_QUERY_GRAD, S_KEY_GRAD, S_VALUE_GRAD
 };
+
+/* The order in recurrent.h. */
+enum {
+    R_QUERY, R_KEY, R_VALUE, R_DECAY, R_STRENGTH, R_FIRST, R_OUT, R_LAST, R_ERRORS, R_STARTS,
+    R_GRAD, R_QUERY_GRAD, R_KEY_GRAD, R_VALUE_GRAD, R_DECAY_GRAD, R_STRENGTH_GRAD
+};
+
+/* The parts of a step there. */
+enum { ROW_FADE = 1, LANE_FADE = 2, COPY = 4, ADD = 8, ADD_MORE = 16, SUM = 32, SUM_MORE = 64 };
 
 typedef struct {
     int64_t B, H, T, C, M; /* C features, M value size */
     int64_t logs;          /* C, or 1 where all features of a token share one log */
     int64_t threads;
-    int64_t block, columns, causal, window; /* of block-sparse softmax; window 0: any distance */
+    /* of block-sparse softmax. window 0: any distance; sinks: keys visible from anywhere */
+    int64_t block, columns, causal, window, sinks;
+    /* in recurrent.h, columns: queries per key head, causal: 1 with the delta rule */
     double scale;
 } Sizes;
 

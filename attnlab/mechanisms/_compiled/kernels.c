@@ -52,6 +52,9 @@
  * precision and avoids nearly all moves. */
 #define MARGIN 10
 
+#define REMEMBERED 32 /* tokens of a chunk in the backward pass of recurrent.h, as in recurrent.py */
+#define STRONG (-1.4) /* a log_decay: from here on its gradient is computed directly */
+
 #define hot inline __attribute__((always_inline))
 
 #include "job.h"

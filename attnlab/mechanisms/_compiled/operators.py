@@ -108,7 +108,7 @@ def register_gradient(name: str, gradients: Callable[..., tuple[Tensor | None, .
         del ctx, grads
         raise RuntimeError(
             f"attnlab::{name}: the C kernel cannot be differentiated twice; "
-            "weights(q, k, mask) @ v can"
+            "weights(q, k, mask, **gates) @ v can"
         )
 
     torch.library.register_autograd(f"attnlab::{name}", backward, setup_context=save, lib=_library)

@@ -6,3 +6,6 @@
 #include "whole.h"
 #include "step.h"
 #include "blocks.h"
+#include "recurrent.h"
+#include "recurrent_back.h"
+#include "recurrent_chunk.h"

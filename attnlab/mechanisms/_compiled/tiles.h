@@ -95,6 +95,8 @@ static void F(product)(REAL *restrict y, int64_t ldy, const REAL *restrict a, in
     for (; i + 2 * GROUP <= rows; i += 2 * GROUP)
         F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns,
                         2 * GROUP);
+    for (; i + 4 <= rows; i += 4)
+        F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns, 4);
     for (; i + 2 <= rows; i += 2)
         F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns, 2);
     for (; i < rows; i++)

@@ -47,6 +47,54 @@ static hot F(vec) F(largest)(F(vec) x) {
     return x;
 }
 
+/* Lane i of it is lane i ^ flip of x or, where i has the bit `by`, lane i ^ by ^ flip of y. */
+static hot F(vec) F(mix)(F(vec) x, F(vec) y, const BITS by, const BITS flip) {
+#if defined(__clang__)
+    F(vec) z = x;
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < LANES; i++) z[i] = i & by ? y[i ^ by ^ flip] : x[i ^ flip];
+    return z;
+#else
+    const F(bits) lane = (F(bits)){EXPAND(COUNT, SUFFIX)}, odd = (lane & by) != 0;
+    return __builtin_shuffle(x, y, (lane ^ flip ^ (odd & by)) + (odd & (BITS)LANES));
+#endif
+}
+
+/* Transposes LANES x LANES numbers, whose rows are ldx and ldy apart. */
+static hot void F(transpose_block)(REAL *y, int64_t ldy, const REAL *x, int64_t ldx) {
+    F(vec) rows[VECTOR_BYTES / sizeof(REAL)];
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < LANES; i++) rows[i] = F(load)(x + i * ldx);
+#pragma GCC unroll 4
+    for (BITS by = 1; by < LANES; by *= 2)
+#pragma GCC unroll 16
+        for (int64_t i = 0; i < LANES; i++)
+            if (!(i & by)) {
+                const F(vec) one = rows[i], two = rows[i ^ by];
+                rows[i] = F(mix)(one, two, by, 0);
+                rows[i ^ by] = F(mix)(one, two, by, by);
+            }
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < LANES; i++) F(store)(y + i * ldy, rows[i]);
+}
+
+/* y (columns x rows) = the transpose of x (rows x columns). */
+static void F(transpose)(REAL *y, int64_t ldy, const REAL *x, int64_t ldx, int64_t rows,
+                         int64_t columns) {
+    for (int64_t i = 0; i < rows; i += LANES)
+        for (int64_t j = 0; j < columns; j += LANES) {
+            const REAL *from = x + i * ldx + j;
+            REAL *to = y + j * ldy + i;
+            if (i + LANES <= rows && j + LANES <= columns) {
+                F(transpose_block)(to, ldy, from, ldx);
+                continue;
+            }
+            for (int64_t p = 0; p < LANES && i + p < rows; p++)
+                for (int64_t q = 0; q < LANES && j + q < columns; q++)
+                    to[q * ldy + p] = from[p * ldx + q];
+        }
+}
+
 static hot REAL F(sum)(F(vec) x) { return F(sums_of)(x)[0]; }
 
 static hot REAL F(dot)(const REAL *a, const REAL *b, int64_t n) {
