@@ -127,8 +127,11 @@ def test_the_shown_text_is_generated_again(window: Window) -> None:
     select_box(page).select_option("language")
     page.get_by_label("Text").fill("something else")
     select_box(page).select_option("deep/summary")
+    delayed = DelayedRequest(page, "/api/write")  # else a fast response ends before it is seen
     page.get_by_role("button", name="Write again").click()
     page.wait_for_selector(".generations[aria-busy=true]")
+    delayed.wait()
+    delayed.release()
     page.wait_for_selector(".generations[aria-busy=false] .word")
     assert "".join(page.locator(".source").all_text_contents()) == summaries.TEXT
     window.check_console()
