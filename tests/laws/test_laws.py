@@ -14,14 +14,13 @@ from attnlab import MECHANISMS, Mask
 from tests.support import law_trials as laws
 from tests.support.law_trials import (
     absorb,
-    all_trials,
     build,
+    every_trial,
     make_inputs,
     possible_masks,
     sizes,
 )
 
-trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
 in_c = pytest.mark.parametrize(
     ("name", "options"),
     [(name, {}) for name, kind in MECHANISMS.items() if kind.compilable],
@@ -33,7 +32,7 @@ few = settings(max_examples=8)
 LONG = (23, 24, 25, 31, 32, 33, 47, 48, 49, 65, 73)
 
 
-@trials
+@every_trial
 @many
 @given(size=sizes())
 def test_forward_equals_the_definition(name: str, options: Any, size: Any) -> None:
@@ -43,7 +42,7 @@ def test_forward_equals_the_definition(name: str, options: Any, size: Any) -> No
         laws.check_definition(mechanism, inputs, mask)
 
 
-@trials
+@every_trial
 @many
 @given(size=sizes(same_length=False), start=st.integers(-3, 12), each=st.booleans())
 def test_forward_equals_the_definition_from_any_start(
@@ -65,7 +64,7 @@ def test_forward_equals_the_definition_from_any_start(
         laws.check_definition(mechanism, inputs, Mask(False, inputs.keys, place))
 
 
-@trials
+@every_trial
 @many
 @given(size=sizes())
 def test_padding_changes_nothing(name: str, options: Any, size: Any) -> None:
@@ -76,7 +75,7 @@ def test_padding_changes_nothing(name: str, options: Any, size: Any) -> None:
         laws.check_padding_removed(mechanism, inputs, mask)
 
 
-@trials
+@every_trial
 @many
 @given(size=sizes(), where=st.floats(0, 1))
 def test_the_future_changes_nothing(name: str, options: Any, size: Any, where: float) -> None:
@@ -88,7 +87,7 @@ def test_the_future_changes_nothing(name: str, options: Any, size: Any, where: f
     laws.check_future(mechanism, inputs, Mask(True, inputs.keys), cut)
 
 
-@trials
+@every_trial
 @many
 @given(size=sizes())
 def test_decoding_equals_one_forward(name: str, options: Any, size: Any) -> None:
@@ -99,7 +98,7 @@ def test_decoding_equals_one_forward(name: str, options: Any, size: Any) -> None
     laws.check_decoding(mechanism, inputs, Mask(True, inputs.keys))
 
 
-@trials
+@every_trial
 @many
 @given(size=sizes(), lengths=st.lists(st.integers(1, 12), min_size=3, max_size=3))
 def test_unequal_prompts_decode_as_alone(
@@ -114,7 +113,7 @@ def test_unequal_prompts_decode_as_alone(
     laws.check_unequal_prompts(mechanism, make_inputs(mechanism, **size), rows)
 
 
-@trials
+@every_trial
 @many
 @given(size=sizes(same_length=False))
 def test_reading_memory_equals_cross_attention(name: str, options: Any, size: Any) -> None:
@@ -125,7 +124,7 @@ def test_reading_memory_equals_cross_attention(name: str, options: Any, size: An
     laws.check_memory(mechanism, inputs, Mask(False, inputs.keys))
 
 
-@trials
+@every_trial
 @many
 @given(size=sizes(), where=st.floats(0, 1))
 def test_splitting_an_absorb_changes_nothing(
@@ -137,7 +136,7 @@ def test_splitting_an_absorb_changes_nothing(
     laws.check_splitting(mechanism, inputs, Mask(False, inputs.keys), cut)
 
 
-@trials
+@every_trial
 @many
 @given(size=sizes(), empty=st.booleans())
 def test_no_visible_keys_give_zeros(name: str, options: Any, size: Any, empty: bool) -> None:
@@ -149,7 +148,7 @@ def test_no_visible_keys_give_zeros(name: str, options: Any, size: Any, empty: b
         laws.check_no_visible_keys(mechanism, inputs, mask)
 
 
-@trials
+@every_trial
 @few
 @given(size=sizes(), numbers=st.lists(st.integers(0, 3), min_size=60, max_size=60))
 def test_packed_documents_are_as_if_alone(

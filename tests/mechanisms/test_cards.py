@@ -27,21 +27,20 @@ from tests.support.law_trials import (
     VALUE_DIM,
     LawInputs,
     absorb,
-    all_trials,
     build,
+    every_trial,
     make_mechanism,
     possible_masks,
     single_inputs,
     usual_mask,
 )
 
-trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
 SIZES: dict[str, Any] = {"head_dim": HEAD_DIM, "heads": HEADS}
 every = pytest.mark.parametrize("name", list(MECHANISMS))
 ALL, NONE = slice(None), slice(0, 0)
 
 
-@trials
+@every_trial
 def test_the_card_is_true(name: str, options: Any) -> None:
     cards.check_rows_and_signs(build(name, options))
     cards.check_used_inputs(build(name, options))
@@ -238,7 +237,7 @@ def test_a_long_window_costs_no_more_than_the_input() -> None:
     assert torch.allclose(outs[0], outs[1], atol=1e-6)
 
 
-@trials
+@every_trial
 def test_visible_keys_agree_with_the_weights(name: str, options: dict[str, Any]) -> None:
     cards.check_visible_keys(build(name, options))
 

@@ -22,13 +22,13 @@ from tests.support.law_trials import (
     absorb,
     all_trials,
     build,
+    every_trial,
     make_mechanism,
     possible_masks,
     single_inputs,
     skip_missing_form,
 )
 
-trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
 both_paths = pytest.mark.parametrize("in_torch", [False, True], ids=["C", "torch"])
 
 
@@ -42,7 +42,7 @@ def check_stress(name: str, options: Any, q: Tensor, k: Tensor, causal: bool, li
     extremes.check_stress(single, build(name, options), q, k, causal, limit)
 
 
-@trials
+@every_trial
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("largest", [1e2, 1e4])
 def test_large_scores(name: str, options: Any, causal: bool, largest: float) -> None:
@@ -51,7 +51,7 @@ def test_large_scores(name: str, options: Any, causal: bool, largest: float) -> 
     extremes.check_large_scores(single, build(name, options), largest, causal)
 
 
-@trials
+@every_trial
 def test_each_key_far_above_those_before(name: str, options: Any) -> None:
     """Inside one chunk the last key is e^1000 times the first: a shared maximum would underflow."""
     single = build(name, options).float()
@@ -139,7 +139,7 @@ def test_a_polynomial_in_float32_is_as_exact_as_float32(
             assert float((out - expected).abs().max()) < 1e-6
 
 
-@trials
+@every_trial
 @pytest.mark.parametrize("empty", [False, True])
 def test_nothing_to_see_at_large_scores(name: str, options: Any, empty: bool) -> None:
     """Rows of nothing but padding that holds NaN, and a memory without any token, in float32."""

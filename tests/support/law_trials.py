@@ -69,6 +69,9 @@ def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
     return mechanism
 
 
+every_trial = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
+
+
 def make_mechanism(name: str, **changes: Any) -> Mechanism:
     """A mechanism in float32 with its own defaults."""
     sizes: dict[str, Any] = {"head_dim": HEAD_DIM, "heads": HEADS, "max_length": MAX_LENGTH}
