@@ -108,7 +108,7 @@ class MultiHead(nn.Module):
         self.query_norm = nn.RMSNorm(self.head_dim) if options["normalize"] and q else None
         self.key_norm = nn.RMSNorm(self.head_dim) if options["normalize"] and k else None
         taps = int(options["convolution"])
-        self.convolution = ShortConvolution(q + k + v, taps) if taps > 1 else None
+        self.convolution = ShortConvolution(q + k + v, taps) if taps else None
         self.output_gate = nn.Linear(width, width, bias=bias) if options["output_gate"] else None
         self.gate_function = torch.sigmoid if options["output_gate"] == "sigmoid" else F.silu
         self.head_norm = nn.RMSNorm(self.head_dim) if options["head_norm"] else None

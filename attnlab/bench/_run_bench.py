@@ -68,7 +68,8 @@ def bench(
             hint = f"; did you mean {matches[0]!r}?" if matches else ""
             raise ValueError(f"bench: no setting {name!r}{hint} (settings: {_listed(known)})")
     begin = time.perf_counter()
-    plan = {kind: supported_specs(kind, mechanisms, strict=len(kinds) == 1) for kind in kinds}
+    causal, strict = bool(settings.get("causal")), len(kinds) == 1
+    plan = {kind: supported_specs(kind, mechanisms, causal, strict) for kind in kinds}
     plan = {kind: specs for kind, specs in plan.items() if specs or not mechanisms}
     if not plan:
         raise ValueError(
@@ -97,15 +98,18 @@ def check_seed(seed: int) -> None:
         raise ValueError(f"--seed is {seed}; give a number from 0 to {MAX_SEED}")
 
 
-def supported_specs(kind: BenchKind, specs: Sequence[str], strict: bool) -> list[str]:
+def supported_specs(kind: BenchKind, specs: Sequence[str], causal: bool, strict: bool) -> list[str]:
     """The mechanisms that a bench can measure; with `strict` an unsupported one is an error."""
     supported = []
     for spec in specs:
         name = mechanism_name(spec)
+        card = find_mechanism(name).card
+        if kind == "error" and not strict and not (card.causal if causal else card.bidirectional):
+            continue
         if kind == "error" and (what_needs_training(spec) or name == "softmax"):
             if strict:
                 measurable_specs([spec], ErrorSettings.tokens)  # raises an error with the reason
-        elif kind == "decode" and not find_mechanism(name).card.causal:
+        elif kind == "decode" and not card.causal:
             if strict:
                 raise ValueError(f"{spec}: has no causal form, so it cannot decode token by token")
         else:

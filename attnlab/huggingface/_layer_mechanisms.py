@@ -16,6 +16,7 @@ from torch import nn
 
 from attnlab._create_mechanism import (
     create_mechanism,
+    find_mechanism,
     format_spec,
     mechanism_options,
     parse_attention,
@@ -49,9 +50,12 @@ def check_spec(spec: str) -> None:
     for count, name, options in parse_groups(spec):
         part = format_spec(name, options)
         if needed := what_needs_training(part):
+            reason = "would neither train nor save them"
+            if find_mechanism(name).gates:
+                reason = "passes only queries, keys and values"
             raise ValueError(
-                f"{part}: has {needed}, which a Hugging Face model would neither train "
-                f"nor save; use one of {', '.join(parameter_free_mechanisms())}"
+                f"{part}: has {needed}, but a Hugging Face model {reason}; "
+                f"use one of {', '.join(parameter_free_mechanisms())}"
             )
         if "dropout" in options:
             raise ValueError(f"{spec!r}: dropout is a setting of the model; omit it here")

@@ -140,8 +140,8 @@ def _to_boolean(mask: Tensor, B: int, T: int, S: int) -> Tensor:
     visible = mask > MASKED
     if bool((mask.masked_fill(~visible, 0) != 0).any()):
         raise ValueError(
-            "this model's mask contains a bias that it adds to the scores, which attnlab's "
-            'mechanisms do not support; use attn_implementation="eager" or "sdpa"'
+            "this model's mask contains a bias that it adds to the scores, which a replaced layer "
+            'would leave out; use attn_implementation="eager" or "sdpa"'
         )
     return visible.expand(B, -1, T, -1)
 

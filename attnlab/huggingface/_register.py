@@ -34,9 +34,9 @@ _lock = threading.RLock()
 def register(*specs: str) -> list[str]:
     """Register mechanisms with transformers; returns their names for `attn_implementation`.
 
-    Without arguments it registers every mechanism without learned parameters, as "attnlab-softmax",
-    "attnlab-favor" and so on. With arguments it registers these specifications, for example as
-    "attnlab-favor:features=64" or, with a mechanism for each group of heads, as
+    Without arguments it registers every mechanism that needs no training and no `max_length`, as
+    "attnlab-softmax", "attnlab-favor" and so on. With arguments it registers these specifications,
+    for example as "attnlab-favor:features=64" or, with a mechanism for each group of heads, as
     "attnlab-6*window:window=32+3*softmax".
 
     >>> from attnlab.huggingface import register

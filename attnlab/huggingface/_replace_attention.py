@@ -50,7 +50,7 @@ class PreparedCall:
             return self._attend_dense(self.meaning.allowed)
         if mechanism.card.cross:
             if self.q.shape[2] == 1:  # the newest token sees all keys: sums are faster than a scan
-                mask = Mask(keys=mask.keys)
+                mask = Mask(keys=mask.keys, start=mask.start)
             out: Tensor = mechanism(self.q, self.k, self.v, mask)
             return out
         padded = RightPadded(self.q, self.k, self.v, mask)
@@ -131,8 +131,8 @@ def _check_options(module: nn.Module, options: dict[str, Any]) -> None:
         names = ["s_aux"]
     if names:
         raise ValueError(
-            f"{type(module).__name__}: this layer {UNSUPPORTED[names[0]]}, which attnlab's "
-            f"mechanisms do not support; {ALTERNATIVE}"
+            f"{type(module).__name__}: this layer {UNSUPPORTED[names[0]]}, which a replaced layer "
+            f"would leave out; {ALTERNATIVE}"
         )
 
 
@@ -162,13 +162,14 @@ def _set_dropout(mechanism: Mechanism, dropout: float) -> None:
 
 def _check_positions(mechanism: Mechanism, module: nn.Module, meaning: MaskMeaning) -> None:
     """Raise if the mechanism depends on positions that are unknown in this layer."""
-    if mechanism.card.cross:
-        return
     name = name_of(mechanism)
+    biased = any(getattr(member, "bias", None) is not None for member in members_of(mechanism))
+    if mechanism.card.cross and not (biased and is_cross(module)):
+        return
     if is_cross(module):
         raise ValueError(
             f"{name}: cannot replace the cross-attention of {type(module).__name__}, because it is "
-            "defined by distances inside one sequence; use softmax or a kernel mechanism"
+            "defined by distances inside one sequence; use plain softmax or a kernel mechanism"
         )
     if not meaning.mask.causal and not mechanism.card.bidirectional:
         raise ValueError(

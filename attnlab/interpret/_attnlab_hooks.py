@@ -217,7 +217,7 @@ def allowed_keys(mechanism: Mechanism, q: Tensor, S: int, mask: Mask, heads: lis
         if not set(member_heads) & set(heads):
             continue
         allowed = mask.allowed(T, S, q.device)
-        if not member.card.cross and member.card.bidirectional:
+        if not member.card.cross and member.card.bidirectional and not member.gates:
             # a pattern of positions (window, blocks): equal scores give every allowed key a weight
             D, E = (
                 member.head_dim * used for used in (member.card.uses_query, member.card.uses_key)

@@ -231,10 +231,12 @@ def _difference(call: AttentionCall) -> tuple[float | None, float]:
     if not call.weights.numel():
         return 0.0, 0.0
     values, outputs = at_least_float32(call.v)[call.groups], call.head_outputs
-    product = at_least_float32(call.weights) @ values  # (H, T, M)
+    weights = at_least_float32(call.weights)
+    product = weights @ values  # (H, T, M)
     error = (product - at_least_float32(outputs)).abs()
     steps = 64 if torch.finfo(outputs.dtype).eps < 1e-4 else 2  # half precision sums in float32
-    rounding = steps * torch.finfo(outputs.dtype).eps * values.abs().amax() * call.condition
+    size = values.abs().amax() * weights.abs().sum(-1, keepdim=True).clamp(min=1)  # (H, T, 1)
+    rounding = steps * torch.finfo(outputs.dtype).eps * size * call.condition
     tolerated = torch.as_tensor(rounding).clamp(min=LIMIT)
     excess = (error.double() / tolerated).amax()  # float64: a huge error must not overflow
     largest = float(error.amax())

@@ -93,13 +93,16 @@ class Forgetting(Mechanism):
     ) -> State:  # fmt: skip
         k, v = self.prepare_memory(k, v, keys, state)
         long = torch.cat([k, gates["log_decay"][..., None].to(k.dtype)], dim=-1)
-        old = self.state_to_extend(long, v, state)
-        return replace(old.append(long, v, keys), origin=self.origin(k, v))
+        values = long if v is k else v  # stored once, as `KeyValues` does
+        old = self.state_to_extend(long, values, state)
+        return replace(old.append(long, values, keys), origin=self.origin(k, v))
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
-        long, v, keys = self.as_own_state(state, KeyValues).tensors_to_read()
+        own = self.as_own_state(state, KeyValues)
+        long, v, keys = own.tensors_to_read()
         k, decay = long[..., :-1], long[..., -1]
+        v = k if own.is_shared else v
         if keys is not None:  # a trimmed state may have written into the padding of this one
             decay = decay.masked_fill(~keys[:, None], 0)
         decay = repeat_heads(decay, self.heads)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab._create_mechanism import create_attention
+from attnlab._create_mechanism import create_attention, split_layer_options
 from attnlab.mask import Mask
 from attnlab.models._stack import StackState
 
@@ -78,14 +78,16 @@ class CopyHead(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.head_dim = heads, width // heads
+        spec, _ = split_layer_options(attention, {}, False)
         self.mechanism = create_attention(
-            attention, head_dim=self.head_dim, heads=heads, max_length=length
+            spec, head_dim=self.head_dim, heads=heads, max_length=length
         )
         card = self.mechanism.card
-        if card.signed or not (card.cross and card.uses_query and card.uses_key):
+        compares_tokens = card.cross and card.uses_query and card.uses_key
+        if card.signed or not (card.rows_sum_to_one and compares_tokens) or self.mechanism.gates:
             raise ValueError(
-                f"copy: weights of {attention} can be negative or ignore the text, so they are not "
-                "probabilities; use cross-attention softmax, favor, elu or relu, or no copy head"
+                f"copy: weights of {attention} are not probabilities of the text's tokens; use "
+                "cross-attention softmax, favor, elu or relu, or no copy head"
             )
         self.query = nn.Linear(width, width, bias=False)
         self.key = CopyKeys(memory_width, width)

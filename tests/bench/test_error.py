@@ -32,6 +32,7 @@ from attnlab.bench._error_bench import (
 )
 from attnlab.bench._error_report import advice, error_section, findings
 from attnlab.bench._error_results import ErrorResults
+from attnlab.bench._run_bench import supported_specs
 from attnlab.bench._settings import ErrorSettings
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
@@ -363,3 +364,9 @@ def test_ranges_and_joined() -> None:
     assert format_ranges([1, 2], [False, False]) == ""
     assert join_words(["a", "b", "c"]) == "a, b and c"
     assert join_words([]) == ""
+
+
+def test_mechanisms_that_exist_only_in_causal_form_are_left_out_of_several_benches() -> None:
+    specs = ["retention", "favor", "linformer"]
+    assert supported_specs("error", specs, causal=False, strict=False) == ["favor"]
+    assert supported_specs("error", specs, causal=True, strict=False) == ["retention", "favor"]

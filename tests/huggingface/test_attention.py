@@ -225,11 +225,15 @@ def test_mask_changed_in_place_is_interpreted_again() -> None:
 
 @pytest.mark.parametrize(
     ("name", "spec"),
-    [*(("gpt2", spec) for spec in THREE_HEADS), *(("llama", spec) for spec in SPECS)],
+    [
+        *(("gpt2", spec) for spec in THREE_HEADS),
+        *(("llama", spec) for spec in SPECS),
+        ("llama", "softmax:bias=alibi"),
+    ],
 )
 def test_decoding_in_parts_equals_one_forward(name: str, spec: str) -> None:
     """A prompt, three tokens at once, then one by one: growing and fixed caches."""
-    model, ids = small(name, PREFIX + spec), text(2, 11)
+    model, ids = small(name, register(spec)[0]), text(2, 11)
     with torch.no_grad():
         expected = model(input_ids=ids).logits
         for cache in (
@@ -326,6 +330,12 @@ def test_sinks_need_the_first_tokens() -> None:
 
 
 # Cross-attention
+
+
+def test_a_bias_of_positions_is_refused() -> None:
+    model = small("bart", register("softmax:bias=alibi")[0])
+    with pytest.raises(ValueError, match="distances inside one sequence; use plain softmax"):
+        model(**inputs("bart"))
 
 
 @pytest.mark.parametrize("spec", THREE_HEADS)

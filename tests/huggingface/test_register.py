@@ -84,7 +84,7 @@ def test_invalid_specifications() -> None:
         ("softmax:sink=learned", "softmax:sink=learned: has learned parameters"),
         ("2*elu+4*softmax:bias=relative", "softmax:bias=relative: has learned parameters"),
         ("based:feature_dim=3", "based:feature_dim=3: has learned parameters"),
-        ("gla", r"gla: has gates \(log_decay\), which a Hugging Face model would neither train"),
+        ("gla", r"gla: has gates \(log_decay\), but a Hugging Face model passes only queries"),
         ("mamba2", r"has gates \(log_decay, write_strength\)"),
         ("cosformer", "give max_length"),
         ("favour", "did you mean 'favor'"),

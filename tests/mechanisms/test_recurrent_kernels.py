@@ -235,8 +235,12 @@ def test_operators_refuse_what_does_not_fit() -> None:
         with pytest.raises(ValueError, match=r"takes? "):
             torch.ops.attnlab.recurrent(*inputs, *rest)
     out, *kept = torch.ops.attnlab.recurrent(q, k, v, decay, strength, True, BETA, False)
-    with pytest.raises(ValueError, match="the errors that the forward pass kept"):
-        torch.ops.attnlab.recurrent_backward(q, k, v, decay, strength, True, BETA, *kept, out)
+    _, errors, starts = torch.ops.attnlab.recurrent(q, k, v, decay, strength, True, BETA, True)
+    for wrong_kept in (kept, (errors, starts[:, :, :0]), (errors, starts[..., :-1])):
+        with pytest.raises(ValueError, match="the errors and states that the forward pass kept"):
+            torch.ops.attnlab.recurrent_backward(
+                q, k, v, decay, strength, True, BETA, *wrong_kept, out
+            )
 
 
 @every_kind

@@ -93,14 +93,16 @@ def test_padded_prompts_continue_as_if_alone() -> None:
     assert swapped.nbytes == state.nbytes
 
 
-def test_the_latent_key_is_stored_once() -> None:
-    made, x = layer(), torch.randn(ROWS, TOKENS, WIDTH, dtype=torch.float64)
+@pytest.mark.parametrize("attention", BY_SCORES)
+def test_the_latent_key_is_stored_once(attention: str) -> None:
+    made, x = layer(attention), torch.randn(ROWS, TOKENS, WIDTH, dtype=torch.float64)
     with torch.no_grad():
         _, state = made.prefill(x, Mask(causal=True))
         assert isinstance(state.attention, KeyValues)
         for _ in range(3):
             assert state.attention.is_shared
-            assert state.nbytes == ROWS * state.attention.slots * (RANK + 4) * 8  # E is 4
+            entries = RANK + 4 + sum(gate.name == "log_decay" for gate in made.mechanism.gates)
+            assert state.nbytes == ROWS * state.attention.slots * entries * 8  # E is 4
             _, state = made.step(x[:, :1], state.select(torch.arange(ROWS)), state.attention.length)
 
 

@@ -46,6 +46,11 @@ def absorb(
     return last
 
 
+def _queries_per_key(q: Tensor, k: Tensor) -> int:
+    require(q.shape[1] % k.shape[1] == 0, "query heads that are a multiple of the key heads")
+    return q.shape[1] // k.shape[1]
+
+
 def _sizes(k: Tensor, v: Tensor, decay: Gate, delta: bool, queries: int) -> dict[str, int]:
     C, logs = k.shape[3], 1 if decay is None else decay.shape[3]
     require(logs in (1, C), f"a decay for each of {C} channels or one for all, not {logs}")
@@ -68,8 +73,7 @@ def _attend(
     q: Tensor, k: Tensor, v: Tensor, decay: Gate, strength: Gate, delta: bool, scale: float,
     keep: bool, out: Tensor, errors: Tensor, starts: Tensor,
 ) -> None:  # fmt: skip
-    require(q.shape[1] % k.shape[1] == 0, "query heads that are a multiple of the key heads")
-    sizes = _sizes(k, v, decay, delta, q.shape[1] // k.shape[1])
+    sizes = _sizes(k, v, decay, delta, _queries_per_key(q, k))
     kept = (errors, starts) if keep else (None, None)
     run("recurrent", (q, k, v, decay, strength, None, out, None, *kept), k, **sizes, scale=scale)
 
@@ -82,8 +86,10 @@ def _backward(
     q: Tensor, k: Tensor, v: Tensor, decay: Gate, strength: Gate, delta: bool, scale: float,
     errors: Tensor, starts: Tensor, grad: Tensor, *grads: Tensor,
 ) -> None:  # fmt: skip
-    sizes = _sizes(k, v, decay, delta, q.shape[1] // k.shape[1])
-    require(not delta or errors.shape == v.shape, "the errors that the forward pass kept")
+    sizes = _sizes(k, v, decay, delta, _queries_per_key(q, k))
+    T, C, M = *k.shape[2:], v.shape[3]
+    kept = (errors.shape == v.shape, starts.shape[2:] == (-(-T // REMEMBERED), C * M))
+    require(not delta or all(kept), "the errors and states that the forward pass kept")
     arrays = (q, k, v, decay, strength, None, None, None, errors, starts, grad, *grads)
     run("recurrent_backward", arrays, k, **sizes, scale=scale)
 

@@ -238,10 +238,15 @@ def test_samples_follow_the_mixture() -> None:
     assert torch.allclose(shares.double(), wanted, atol=0.04)
 
 
-def test_signed_weights_are_refused() -> None:
-    with pytest.raises(ValueError, match="negative"):
-        made(cross="fourier")
-    made(cross="fourier", copy=False)
+@pytest.mark.parametrize("cross", ["fourier", "sigmoid", "softmax:sink=0"])
+def test_weights_that_are_no_probabilities_are_refused(cross: str) -> None:
+    with pytest.raises(ValueError, match="are not probabilities"):
+        made(cross=cross)
+    made(cross=cross, copy=False)
+
+
+def test_options_of_the_layer_do_not_reach_the_copy_head() -> None:
+    assert made(cross="softmax:output_gate=silu").copy is not None
 
 
 def test_two_vocabularies_are_refused() -> None:
