@@ -162,7 +162,7 @@ def test_input_that_is_not_text(
         ("train --data nothing.csv --device tpu --out x", ["tpu"]),
         ("train --data nothing.csv --width 30 --out x", ["width is 30", "heads"]),
         ("train --data {rows} --attention softmx --out x", ["softmx", "softmax"]),
-        ("train --data {rows} --cross-attention fourier --out x", ["negative"]),
+        ("train --data {rows} --cross-attention fourier --out x", ["not probabilities"]),
         ("write {run} {rows} --explain page.txt", ["NAME.html"]),
         ("masks --data {rows} --out x.png", ["NAME.svg"]),
         ("masks --data {rows} --tokens 0", ["tokens is 0; give 1 to 200"]),

@@ -246,7 +246,7 @@ def test_weights_that_are_no_probabilities_are_refused(cross: str) -> None:
 
 
 def test_options_of_the_layer_do_not_reach_the_copy_head() -> None:
-    assert made(cross="softmax:output_gate=silu").copy is not None
+    assert made(cross="softmax:output_gate=true").copy is not None
 
 
 def test_two_vocabularies_are_refused() -> None:
