@@ -20,7 +20,7 @@ PACKAGE = ROOT / "attnlab"
 
 # The parts of DESIGN.md, lowest layer first: a part imports only from itself and from lower layers.
 LAYERS = [
-    {"_lazy", "_help_groups"},
+    {"_compiling", "_lazy", "_help_groups"},
     {
         "errors",
         "extensions",
@@ -256,3 +256,16 @@ def test_every_installed_requirement_is_pinned() -> None:
 def test_a_moved_command_names_the_new_one(task: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, error = run(f"{task} compare", capsys)
     assert (code, error) == (2, f"attnlab: {task} compare: use attnlab compare {task}\n")
+
+
+def test_mechanisms_and_training_do_not_import_the_compiler() -> None:
+    """torch._dynamo and FSDP take longer to import than torch itself."""
+    program = """
+import sys, attnlab, attnlab.claims, attnlab.training, attnlab.huggingface
+attnlab.create_mechanism("bigbird", head_dim=8, heads=2)
+assert "torch._dynamo" not in sys.modules and "torch.distributed.fsdp" not in sys.modules
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnlab._compiling import never_compiled
 from attnlab.huggingface._attention_modules import is_cross
 from attnlab.huggingface._mask_arguments import MASKED, is_causal
 from attnlab.mask import Mask
@@ -62,7 +63,7 @@ class MaskMeaning:
         return replace(self, mask=mask, allowed=select(self.allowed))
 
 
-@torch.compiler.disable  # compiled code could not attach a note
+@never_compiled  # compiled code could not attach a note
 def make_mask(
     *args: Any,
     q_offset: int | Tensor = 0,

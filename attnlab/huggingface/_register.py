@@ -14,9 +14,9 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor, nn
 
+from attnlab._compiling import never_compiled
 from attnlab.huggingface._attention_modules import is_model, uses_interface
 from attnlab.huggingface._layer_mechanisms import Spec, check_spec, parameter_free_mechanisms
 from attnlab.huggingface._mask_meaning import make_mask
@@ -112,7 +112,7 @@ class AttentionImplementation:
     def __init__(self, name: str) -> None:
         self.name = self.__name__ = name
 
-    @torch.compiler.disable  # layers share compiled code, but not their mechanisms
+    @never_compiled  # layers share compiled code, but not their mechanisms
     def __call__(
         self,
         module: nn.Module,

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attnlab._compiling import never_compiled
+
 LOG_ZERO = -1e30  # the log of a feature that is zero
 LOWEST = LOG_ZERO / 2  # the lowest reference: exp(LOG_ZERO - LOWEST) is 0, exp(0) is 1
 
@@ -60,7 +62,7 @@ class Features(NamedTuple):
         return Features(sign, self.log.flatten(0, 1))
 
 
-@torch.compiler.disable  # which rows are recomputed depends on values
+@never_compiled  # which rows are recomputed depends on values
 def causal_scan(query: Features, key: Features, value: Tensor, chunk: int) -> Tensor:
     """(R, T, M); the log of a zero feature, as of padding, must be LOG_ZERO."""
     return _Scan.apply(query.sign, query.log, key.sign, key.log, value, chunk)

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnlab._argument_checks import check_read, check_seed, check_size
+from attnlab._compiling import never_compiled
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism
 from attnlab.mechanisms._block_sparse import (
@@ -213,7 +214,7 @@ class BlockPattern:
             edges[: max(0, self.global_blocks - first)] = True
         return edges
 
-    @torch.compiler.disable
+    @never_compiled
     @lru_cache(maxsize=4096)  # noqa: B019
     def causal_row(self, row: int) -> Tensor:
         """The key blocks (W,) of query block `row`: the same at every length."""
@@ -229,7 +230,7 @@ class BlockPattern:
         numbers = (self.neighbors, self.global_blocks, self.random_blocks, seed, blocks, causal)
         return _table_operator(*numbers) if torch.compiler.is_compiling() else _table(*numbers)
 
-    @torch.compiler.disable
+    @never_compiled
     def rows(self, first: int, last: int, blocks: int, causal: bool) -> Tensor:
         """Rows `first` to `last` of the table: global, window and random blocks.
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab._argument_checks import check_read, check_size
+from attnlab._compiling import never_compiled
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism, full_precision, repeat_heads
 from attnlab.mechanisms._block_sparse import gather_outputs, scatter_queries
@@ -169,7 +170,7 @@ class HedgehogWindow(Mechanism):
         peak = scores.amax(-1, keepdim=True)
         return scores, peak.masked_fill(peak == -torch.inf, 0)
 
-    @torch.compiler.disable  # which rows are recomputed depends on values
+    @never_compiled  # which rows are recomputed depends on values
     def _replace_lost(
         self, out: Tensor, lost: Tensor, q: Tensor, k: Tensor, v: Tensor | None,
         keys: Tensor | None, position: Tensor,

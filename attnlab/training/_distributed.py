@@ -12,9 +12,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.nn.parallel import DistributedDataParallel
 
 from attnlab.layers import Block
 from attnlab.training._batches import Batch
@@ -90,8 +87,14 @@ def wrap_model(
             raise ValueError("shard: needs several processes; start them with torchrun")
         return model
     if not shard:
+        from torch.nn.parallel import DistributedDataParallel
+
         idle = getattr(model, "has_idle_parameters", False)
         return DistributedDataParallel(model, find_unused_parameters=idle)
+    # imported here, because FSDP takes longer to import than the rest of attnlab
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
     mesh = init_device_mesh(device.type, (group.size,))
     for module in model.modules():
         if isinstance(module, Block):
@@ -103,8 +106,9 @@ def wrap_model(
 def reshard(model: nn.Module) -> None:
     """Free the full parameters that FSDP keeps after a forward pass without a backward pass."""
     for module in model.modules():
-        if isinstance(module, FSDPModule):
-            module.reshard()
+        free: Any = getattr(module, "reshard", None)  # an FSDPModule has it
+        if free is not None:
+            free()
 
 
 def full_tensor(x: Any) -> Any:

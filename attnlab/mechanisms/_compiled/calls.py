@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnlab._compiling import constant_result
 from attnlab.mechanism import needs_definition_gradients
 from attnlab.mechanisms._compiled.build import note_if_off, status
 
@@ -25,7 +26,7 @@ NO_ARRAYS = (0,) * 64
 LARGE = 1 << 22  # bytes from which new memory uses large pages, as in NumPy
 
 
-@torch.compiler.assume_constant_result
+@constant_result
 def is_built() -> bool:
     """Whether the kernels are built and loaded; if not, a note says why, once."""
     note_if_off()
