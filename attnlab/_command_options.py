@@ -87,7 +87,8 @@ def options_of(
         name = setting.name
         if name in without:
             continue
-        value_type, text, *groups = get_args(hints[name])  # Annotated[type, "help", GROUP]
+        value_type, text, *notes = get_args(hints[name])  # Annotated[type, "help", GROUP]
+        groups = [note for note in notes if isinstance(note, HelpGroup)]
         value_type = types.get(name, value_type)
         default: Any = None if name in types or optional else setting.default
         if default is MISSING:
@@ -112,6 +113,10 @@ def options_of(
 
 def merge_options(*classes: type[Any]) -> type[Any]:
     """One class with the options of several, whose names differ."""
+    names = [setting.name for options in classes for setting in fields(options)]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two options have the name {name!r}; rename one of them")
     options = [
         (
             setting.name,
@@ -148,7 +153,12 @@ def option_values(options: Any, *, set_only: bool = False) -> dict[str, Any]:
 
     `set_only`: without the options that were left out.
     """
-    values = {setting.name: getattr(options, setting.name) for setting in fields(options)}
+    return values_of(options, type(options), set_only=set_only)
+
+
+def values_of(options: Any, group: type[Any], *, set_only: bool = False) -> dict[str, Any]:
+    """The values that merged options have for the fields of one class."""
+    values = {setting.name: getattr(options, setting.name) for setting in fields(group)}
     return {name: v for name, v in values.items() if v is not None} if set_only else values
 
 

@@ -1,9 +1,9 @@
 """Your own task in one file: sort five letters.
 
-    attnlab --extension examples/own_task.py sort train
+    attnlab --extension examples/own_task.py letters train
     attnlab runs
-    attnlab --extension examples/own_task.py sort evaluate runs/sort
-    attnlab --extension examples/own_task.py compare sort --attention softmax elu --seeds 2
+    attnlab --extension examples/own_task.py letters evaluate runs/letters
+    attnlab --extension examples/own_task.py compare letters --attention softmax elu --seeds 2
     attnlab --extension examples/own_task.py studio
 
 A row is a prompt and the answer that the model should write. attnlab makes everything else: the
@@ -25,10 +25,10 @@ ROWS = {"train": 5000, "validation": 200, "test": 500}
 
 
 @register_task
-class Sort(SimpleTask):
+class Letters(SimpleTask):
     """Sort five letters."""
 
-    name = "sort"
+    name = "letters"
     alphabet = LETTERS + ">"
     model: ClassVar = {"width": 32, "layers": 2, "heads": 4}
     training: ClassVar = {"steps": 300, "batch_size": 64, "learning_rate": 0.01, "evaluations": 5}

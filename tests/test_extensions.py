@@ -209,7 +209,7 @@ def test_a_file_with_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_a_task_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Also that of something in the module which makes its commands."""
     own = (ROOT / "examples" / "own_task.py").read_text(encoding="utf-8")
-    (tmp_path / "own.py").write_text(own.replace('name = "sort"', 'name = "load"'))
+    (tmp_path / "own.py").write_text(own.replace('name = "letters"', 'name = "load"'))
     code, out, error = run(f"--extension {tmp_path / 'own.py'} load train --help", capsys)
     assert code == 0, error
     assert "--steps" in out

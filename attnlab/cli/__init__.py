@@ -68,6 +68,11 @@ app.command(
     name="studio",
     help="Watch runs, ask models and look into them in a web browser.",
 )
+app.command(
+    "attnlab.cli.abilities:abilities",
+    name="abilities",
+    help="List small tasks that show what a mechanism can do, such as recall and copy.",
+)
 app.command(compare_command.app)
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
 
@@ -79,7 +84,9 @@ def mount_tasks(kinds: Iterable[TaskKind]) -> None:
             continue
         if kind.name in app:
             raise ValueError(f"task {kind.name!r}: is already a command; choose another name")
-        app.command(kind.commands or f"{SIMPLE}{kind.name}", name=kind.name, help=kind.help)
+        commands = kind.commands or f"{SIMPLE}{kind.name}"
+        # a command of its group lists it
+        app.command(commands, name=kind.name, help=kind.help, show=not kind.group)
         MOUNTED.add(kind.name)
         compare_command.mount(kind)
 

@@ -6,7 +6,6 @@ to its command without importing torch.
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ from attnlab._command_options import (
     option,
     options_of,
     start_mode,
+    values_of,
 )
 from attnlab._help_groups import OPTIMIZER, TRAINING
 from attnlab.tasks.kind import TaskKind
@@ -44,11 +44,12 @@ PREFIX = "task "  # of these attributes; no other name has a space
 def mount(kind: TaskKind) -> None:
     """Add a command for a task that can be compared."""
     if kind.can_compare and kind.name not in app:
-        app.command(f"{__name__}:{PREFIX}{kind.name}", name=kind.name, help=_help(kind))
+        group = {"group": kind.group.capitalize()} if kind.group else {}
+        app.command(f"{__name__}:{PREFIX}{kind.name}", name=kind.name, help=_help(kind), **group)
 
 
 def _help(kind: TaskKind) -> str:
-    return f"Compare mechanisms on the task {kind.name}."
+    return kind.help if kind.group else f"Compare mechanisms on the task {kind.name}."
 
 
 def __getattr__(name: str) -> Any:
@@ -117,8 +118,3 @@ def comparison_command(kind: TaskKind) -> Any:
     budget = option(f"Minutes of training steps of each run.{usual}")
     compare.__annotations__["minutes"] = Annotated[float | None, budget]
     return compare
-
-
-def values_of(options: Any, group: type[Any]) -> dict[str, Any]:
-    """The values that merged options have for the fields of one class."""
-    return {setting.name: getattr(options, setting.name) for setting in fields(group)}

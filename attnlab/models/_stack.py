@@ -47,6 +47,12 @@ class StackConfig:
         MODEL,
         COMMON,
     ] = "softmax"
+    convolution: Annotated[
+        int | None,
+        "Length of a short causal convolution over queries, keys and values, for all mechanisms of "
+        "a decoder; 0 turns it off. Without it, each mechanism has its own.",
+        MODEL,
+    ] = None
     position: Annotated[str, "Position encoding: learned, sinusoidal, rotary or none.", MODEL] = (
         "learned"
     )
@@ -146,6 +152,7 @@ class Stack(nn.Module):
                 max_length=context,
                 rotary=rotary,
                 normalize=config.normalize_queries,
+                convolution=config.convolution,
                 **cross,
             )
             for attention in attention_per_layer(config.attention, config.layers)

@@ -7,6 +7,7 @@ before it imports torch.
 from __future__ import annotations
 
 import json as json_format
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,26 @@ from attnlab._command_options import (
     create_app,
     flatten_options,
     layer_attention,
-    option_values,
+    merge_options,
     options_of,
     print_training_result,
     start_mode,
+    values_of,
 )
 from attnlab.models import StackConfig
-from attnlab.tasks.kind import TaskKind, load_reference
+from attnlab.run_folder import StartMode, check_folder
+from attnlab.tasks._simple_training import task_of_run
+from attnlab.tasks._task_options import option_names, with_options
+from attnlab.tasks.kind import TaskKind
 from attnlab.tasks.registry import TASKS
-from attnlab.tasks.simple import Recipe
+from attnlab.tasks.simple import Recipe, SimpleTask
 from attnlab.training import Settings
 
 ModelOptions: Any = options_of(
     StackConfig, without=("vocabulary", "context", "attention"), optional=True
 )
 TrainingOptions: Any = options_of(Settings, optional=True)
-
+NO_OPTIONS: Any = make_dataclass("NoOptions", [], frozen=True)
 
 PREFIX = "task "  # of these attributes; no other name has a space
 
@@ -49,28 +54,42 @@ def __getattr__(name: str) -> App:
     return task_app(TASKS[task])
 
 
+def task_option_class(recipe: Recipe) -> Any:
+    """The options of a task, for the command line: its fields, if it is a dataclass."""
+    if not option_names(recipe):
+        return NO_OPTIONS
+    return options_of(type(recipe), optional=True, defaults=recipe)
+
+
 def task_app(kind: TaskKind) -> App:
     app = create_app(kind.name, kind.help)
-    recipe: Recipe = load_reference(kind.recipe)
+    recipe: Recipe = kind.load_recipe()
+    TaskOptions = task_option_class(recipe)
+    Options: Any = merge_options(TaskOptions, ModelOptions, TrainingOptions)
 
     @app.command
-    @flatten_options(model=ModelOptions, training=TrainingOptions)
+    @flatten_options(options=Options)
     def train(
         *,
         attention: Attention = None,
-        model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
-        training: Any = TrainingOptions(),  # noqa: B008
+        options: Any = Options(),  # noqa: B008 (a frozen value)
         out: Out = Path("runs") / kind.name,
         resume: Resume = False,
         overwrite: Overwrite = False,
     ) -> None:
         """Train a model. The task decides the settings that you leave out."""
-        metrics = recipe.train(
+        start = start_mode(resume, overwrite)
+        task = recipe
+        if isinstance(recipe, SimpleTask) and start is StartMode.RESUME:
+            check_folder(out, start)
+            task = task_of_run(recipe, out)
+        task = with_options(task, values_of(options, TaskOptions, set_only=True))
+        metrics = task.train(
             out,
             attention=layer_attention(attention),
-            model=option_values(model, set_only=True),
-            training=option_values(training, set_only=True),
-            start=start_mode(resume, overwrite),
+            model=values_of(options, ModelOptions, set_only=True),
+            training=values_of(options, TrainingOptions, set_only=True),
+            start=start,
         )
         print_training_result(out, metrics, "validation ")
 

@@ -77,7 +77,13 @@ class TaskKind(TaskDeclaration):
     commands: Annotated[
         str, "reference to its App; without it, the commands are made from the recipe"
     ] = ""
-    recipe: Annotated[Any, "trains and measures, see `attnlab.tasks.simple.Recipe`"] = None
+    recipe: Annotated[
+        Any,
+        "trains and measures, see `attnlab.tasks.simple.Recipe`; also a class, or a reference",
+    ] = None
+    group: Annotated[
+        str, "what it belongs to, as in `abilities`; attnlab --help does not list it then"
+    ] = ""
     comparison: Annotated[
         str,
         "reference to its `attnlab.tasks.comparison.Comparison`; without it, one is made from the "
@@ -102,6 +108,11 @@ class TaskKind(TaskDeclaration):
 
     def kind(self) -> TaskKind:
         return self
+
+    def load_recipe(self) -> Any:
+        """What trains and measures its models."""
+        recipe = load_reference(self.recipe)
+        return recipe() if isinstance(recipe, type) else recipe
 
     @property
     def can_compare(self) -> bool:

@@ -1,4 +1,5 @@
-"""Every task by its name. A new one is a folder with a `kind.py`, and a line here."""
+"""Every task by its name. A new one is a folder with a `kind.py`, and a line here; a new ability is
+a file and a line in `abilities/kind.py`."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from attnlab.extensions import Registry
+from attnlab.tasks.abilities.kind import ABILITIES
 from attnlab.tasks.kind import TaskDeclaration, TaskKind
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.tasks.language.kind import LANGUAGE
@@ -14,7 +16,8 @@ from attnlab.tasks.summary.kind import SUMMARY
 from attnlab.tasks.vision.kind import VISION
 
 TASKS: Registry[TaskKind] = Registry(
-    "attnlab.tasks", {kind.name: kind for kind in (LANGUAGE, KNOWLEDGE, SUMMARY, VISION)}
+    "attnlab.tasks",
+    {kind.name: kind for kind in (LANGUAGE, KNOWLEDGE, SUMMARY, VISION, *ABILITIES)},
 )
 T = TypeVar("T", bound="TaskDeclaration | type[TaskDeclaration]")
 
@@ -41,10 +44,10 @@ def register_task(task: T) -> T:
     if not isinstance(declaration, TaskDeclaration):
         raise ValueError(f"{task!r} is not a task; give a TaskKind or a subclass of SimpleTask")
     kind = declaration.kind()
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", kind.name):
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", kind.name):
         raise ValueError(
-            f"task {kind.name!r}: use only lower-case letters, digits and hyphens in the name, "
-            "as in recall"
+            f"task {kind.name!r}: use only lower-case letters, digits, hyphens and underscores in "
+            "the name, as in noisy_recall"
         )
     if kind.name in TASKS.built_in:
         raise ValueError(f"task {kind.name!r} is built into attnlab; choose another name")

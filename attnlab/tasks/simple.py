@@ -1,18 +1,19 @@
 """Define a task in one class: rows of token ids with their targets. attnlab makes the rest.
 
     @register_task
-    class Reverse(SimpleTask):
+    class Backwards(SimpleTask):
         "Write a word backwards."
 
-        name, alphabet = "reverse", "abcdefgh>"
+        name, alphabet = "backwards", "abcdefgh>"
 
         def rows(self, part, random):
             words = ["".join(random.choices("abcdefgh", k=5)) for _ in range(2000)]
             return [self.text_row(f"{word}>", word[::-1]) for word in words]
 
-attnlab then has the commands `reverse train` and `reverse evaluate`, `attnlab runs` lists the runs,
-`attnlab compare` compares mechanisms on the task, and the studio shows it. Importing this module
-does not import torch.
+attnlab then has the commands `backwards train` and `backwards evaluate`, `attnlab runs` lists the
+runs, `attnlab compare` compares mechanisms on the task, and the studio shows it. If the class is a
+frozen dataclass, its fields are options of these commands (`attnlab.tasks._task_options`).
+Importing this module does not import torch.
 """
 
 from __future__ import annotations
@@ -23,12 +24,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from attnlab.run_folder import StartMode
 from attnlab.run_folder._file_names import TOKENIZER
+from attnlab.tasks._task_options import Between as Between
+from attnlab.tasks._task_options import check_options
 from attnlab.tasks.kind import Better, Capability, Example, TaskDeclaration, TaskKind
 from attnlab.tokenizer import Characters
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+    from attnlab.training._batches import Batch, Forward
 
 IGNORE = -100  # a target that is left out of loss and metrics
 SERVICE = "attnlab.tasks._simple_training:SimpleGenerationService"
@@ -41,6 +50,20 @@ class Row:
 
     ids: Sequence[int]
     targets: Sequence[int]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRows(Sequence[Row]):
+    """Rows of equal length as two arrays (rows, tokens), which is faster than a list."""
+
+    ids: np.ndarray
+    targets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> Row:  # type: ignore[override]
+        return Row(self.ids[index].tolist(), self.targets[index].tolist())
 
 
 def answer_row(prompt: Sequence[int], answer: Sequence[int]) -> Row:
@@ -77,7 +100,10 @@ class Recipe(Protocol):
 
 class SimpleTask(TaskDeclaration):
     """A task on rows of ids. Set `alphabet` to work with texts, or `vocabulary` to the number of
-    ids if you make the ids yourself (0 to `vocabulary` - 1)."""
+    ids if you make the ids yourself (0 to `vocabulary` - 1).
+
+    A subclass that is a frozen dataclass has options: its fields, each declared as
+    `pairs: Annotated[int, "Sentence for the help.", Between(1, 64)] = 8`."""
 
     name: ClassVar[str]
     alphabet: ClassVar[str] = ""
@@ -90,6 +116,18 @@ class SimpleTask(TaskDeclaration):
     """Model settings, with the names of `attnlab.models.StackConfig`."""
     training: ClassVar[Mapping[str, Any]] = {"steps": 500, "evaluations": 5}
     """Training settings, with the names of `attnlab.training.Settings`."""
+    fresh_rows: ClassVar[bool] = False
+    """Whether `rows` draws new training rows for each epoch."""
+    group: ClassVar[str] = ""
+    """See `TaskKind.group`."""
+
+    def __post_init__(self) -> None:
+        check_options(self)  # a dataclass calls this
+
+    @property
+    def chance(self) -> float | None:
+        """The headline of a model that guesses, which comparisons use as their baseline."""
+        return None
 
     @abstractmethod
     def rows(self, part: str, random: random.Random) -> Sequence[Row]:
@@ -99,14 +137,29 @@ class SimpleTask(TaskDeclaration):
     def measure(
         self, rows: Sequence[Row], predictions: Sequence[Sequence[int]]
     ) -> dict[str, float]:
-        """Metrics of a model's predictions at every position. By default the accuracy: the fraction
-        of rows with the right prediction at every position that has a target."""
+        """Metrics of a model's predictions, which are IGNORE where a row has no target. By default
+        the accuracy: the fraction of rows with the right prediction at every target."""
         right = [
             all(token == target for token, target in zip(predicted, row.targets, strict=True)
                 if target != IGNORE)
             for row, predicted in zip(rows, predictions, strict=True)
         ]  # fmt: skip
         return {"accuracy": sum(right) / max(1, len(right))}
+
+    def count_correct(
+        self, rows: Sequence[Row], predictions: Sequence[Sequence[int]]
+    ) -> dict[str, tuple[int, int]]:
+        """For metrics of `measure` that are fractions: how many of how many independent examples.
+        Comparisons with one seed take their intervals from it."""
+        del rows, predictions
+        return {}
+
+    def target_logits(self, forward: Forward, batch: Batch) -> Tensor:
+        """The logits (n, V) of the n targets of a batch, row by row. A task whose targets are not
+        predicted at their own position overrides this."""
+        from attnlab.tasks._simple_training import compute_logits
+
+        return compute_logits(forward, batch, self.causal)
 
     @cached_property
     def tokenizer(self) -> Characters | None:
@@ -131,6 +184,7 @@ class SimpleTask(TaskDeclaration):
             better=self.better,
             example=Example("Train one:", f"attnlab {self.name} train --out", self.name),
             recipe=self,
+            group=self.group,
             capabilities=capabilities if writes else {},
         )
 

@@ -149,7 +149,7 @@ def _train(
                 f"give --steps {progress.step} or more"
             )
         reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet, task.unit)
-    clock = Clock(settings, progress, group)
+    clock = Clock(settings, progress, group, task.better)
     if group.is_main and start is StartMode.RESUME:
         if newest is not None:
             prune_checkpoints(newest, settings.keep_checkpoints)
@@ -186,7 +186,7 @@ def _train(
         model.train()
         if last_saved is None:
             save()  # so that a run can be resumed from its first step
-        clock = Clock(settings, progress, group)  # start the time now
+        clock = Clock(settings, progress, group, task.better)  # start the time now
         while clock.done < 1:
             begin = time.perf_counter()
             torch.manual_seed(mix_seeds(settings.seed, progress.step, group.rank))  # dropout
@@ -244,6 +244,8 @@ def _train(
                     best = averaged_tensors(model, average)
                 row["validation"] = metrics
                 reporter.print_message(_format_validation(progress.step, metrics))
+                clock.stop_early(progress.best)
+                last = clock.done >= 1
             if log is not None:
                 log.append(row)
             flops = task.flops(model, batch) / seconds
@@ -297,10 +299,17 @@ def is_due(step: int, every: int | None) -> bool:
 
 
 class Clock:
-    """How much of a run is done: by steps, or by time if `minutes` is set."""
+    """How much of a run is done: by steps, or by time if `minutes` is set. A run whose best
+    validation reached `stop_at` is done."""
 
-    def __init__(self, settings: Settings, progress: TrainingProgress, group: ProcessGroup) -> None:
-        self.settings, self.group = settings, group
+    def __init__(
+        self,
+        settings: Settings,
+        progress: TrainingProgress,
+        group: ProcessGroup,
+        better: str = "lower",
+    ) -> None:
+        self.settings, self.group, self.better = settings, group, better
         self.fraction: float | None = None
         before = progress.seconds if progress.elapsed is None else progress.elapsed
         self.begin = time.perf_counter() - before  # a resumed run counts its earlier time
@@ -318,6 +327,14 @@ class Clock:
             done = seconds / (60 * self.settings.minutes)
             self.done = self.fraction = done if progress.step else 0.0  # at least one step
             self.steps = progress.step / max(1e-9, min(1.0, self.done))  # an estimate
+        self.stop_early(progress.best)
+
+    def stop_early(self, best: float | None) -> None:
+        """Ends the run if this validation reaches the value to stop at."""
+        goal = self.settings.stop_at
+        if best is not None and goal is not None:
+            reached = best <= goal if self.better == "lower" else best >= goal
+            self.done = max(1.0, self.done) if reached else self.done
 
     def elapsed(self) -> float:
         return self.mean(time.perf_counter() - self.begin)

@@ -95,6 +95,12 @@ class Settings:
     evaluations: Annotated[
         int | None, "Number of validations, spread evenly over the training.", VALIDATION
     ] = None
+    stop_at: Annotated[
+        float | None,
+        "End the training when the main metric of a validation reaches this value, such as an "
+        "accuracy of 0.99.",
+        VALIDATION,
+    ] = None
     keep_best: Annotated[
         bool, "Keep the weights of the best validation instead of the last ones.", VALIDATION
     ] = False
@@ -134,6 +140,8 @@ class Settings:
                 raise ValueError(f"{name} is {getattr(self, name)}; give {low} or more")
         if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise ValueError(f"minutes is {self.minutes}; give a number above 0")
+        if self.stop_at is not None and not math.isfinite(self.stop_at):
+            raise ValueError(f"stop_at is {self.stop_at}; give a finite number")
         if self.max_gradient_norm is not None and not self.max_gradient_norm > 0:
             raise ValueError(
                 f"max_gradient_norm is {self.max_gradient_norm}; give a number above 0"

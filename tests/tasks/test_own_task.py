@@ -21,30 +21,30 @@ def test_a_task_in_one_file(
     monkeypatch.chdir(tmp_path)
     with restored_registries():
         attnlab = f"--extension {EXAMPLE}"
-        code, out, err = run(f"{attnlab} sort train --steps 120", capsys)
+        code, out, err = run(f"{attnlab} letters train --steps 120", capsys)
         assert code == 0, err
-        assert out.startswith("runs/sort: trained; validation accuracy ")
-        code, out, _ = run(f"{attnlab} sort evaluate runs/sort --json", capsys)
+        assert out.startswith("runs/letters: trained; validation accuracy ")
+        code, out, _ = run(f"{attnlab} letters evaluate runs/letters --json", capsys)
         assert code == 0
         assert json.loads(out)["accuracy"] > 0.3  # of 8 ** 5 answers, of which one is right
         (row,) = json.loads(run("runs --json", capsys)[1])
-        assert (row["run"], row["task"], row["headline"]) == ("sort", "sort", "accuracy")
+        assert (row["run"], row["task"], row["headline"]) == ("letters", "letters", "accuracy")
         with studio_client(tmp_path / "runs") as client:
             (entry,) = client.get("/api/runs").json()["runs"]
             tasks = {each["name"]: each for each in client.get("/api/info").json()["tasks"]}
-        assert entry["task"] == "sort"
+        assert entry["task"] == "letters"
         assert entry["can"] == ["generate", "look"]
-        assert tasks["sort"]["can"] == ["generate"]
-        assert tasks["sort"]["help"] == "Sort five letters."
-        command = f"{attnlab} compare sort --seeds 2 --steps 2"
+        assert tasks["letters"]["can"] == ["generate"]
+        assert tasks["letters"]["help"] == "Sort five letters."
+        command = f"{attnlab} compare letters --seeds 2 --steps 2"
         small = "--width 16 --layers 1 --heads 2"
         code, out, err = run(f"{command} {small} --attention softmax elu", capsys)
         assert code == 0, err
         assert "4 runs of 2 steps" in err
-        comparison = json.loads(Path("runs/compare-sort/compare.json").read_text())
+        comparison = json.loads(Path("runs/compare-letters/compare.json").read_text())
         assert comparison["contenders"] == ["softmax", "elu"]
         assert [each["outcome"]["steps"] for each in comparison["runs"]] == [2] * 4
-        assert "sort" in run(f"{attnlab} compare --help", capsys)[1]
+        assert "letters" in run(f"{attnlab} compare --help", capsys)[1]
         for wrong, words in (
             ("--resume --attention softmax elu", "the comparison has width 16, not 32"),
             ("--attention sofmax --overwrite", "did you mean 'softmax'"),
@@ -55,8 +55,8 @@ def test_a_task_in_one_file(
             code, out, err = run(f"{command} {wrong}", capsys)
             assert (code, out, err.count("\n")) == (2, "", 1), err
             assert words in err
-        assert json.loads(Path("runs/compare-sort/compare.json").read_text()) == comparison
+        assert json.loads(Path("runs/compare-letters/compare.json").read_text()) == comparison
         assert len(json.loads(run("runs --json", capsys)[1])) == 5
-    assert "sort" not in TASKS
-    code, _, err = run("compare sort", capsys)
-    assert (code, 'Unknown command "sort"' in err) == (2, True)
+    assert "letters" not in TASKS
+    code, _, err = run("compare letters", capsys)
+    assert (code, 'Unknown command "letters"' in err) == (2, True)

@@ -21,10 +21,10 @@ from tests.support.registries import restored_registries
 from tests.support.studio_servers import studio_client
 
 
-class Reverse(SimpleTask):
+class Backwards(SimpleTask):
     """Write three letters backwards."""
 
-    name, alphabet = "reverse", "abcd>"
+    name, alphabet = "backwards", "abcd>"
     model: ClassVar[dict[str, Any]] = {"width": 32, "layers": 2, "heads": 2}
     training: ClassVar[dict[str, Any]] = {"steps": 3, "batch_size": 16}
 
@@ -59,7 +59,7 @@ class SameBit(SimpleTask):
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     with restored_registries():
-        for task in (Reverse, SameBit):
+        for task in (Backwards, SameBit):
             register_task(task)
         yield
 
@@ -68,39 +68,39 @@ def test_train_list_and_evaluate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, err = run("reverse train --attention favor --seed 3", capsys)
-    assert (code, out.split(":")[0]) == (0, "runs/reverse"), err
-    config = Run("runs/reverse").config()
+    code, out, err = run("backwards train --attention favor --seed 3", capsys)
+    assert (code, out.split(":")[0]) == (0, "runs/backwards"), err
+    config = Run("runs/backwards").config()
     assert config["task"]["headline"] == "accuracy"
     assert (config["model"]["width"], config["model"]["attention"]) == (32, "favor")
     assert (config["training"]["steps"], config["training"]["seed"]) == (3, 3)
     (row,) = json.loads(run("runs --json", capsys)[1])
-    assert (row["task"], row["mechanism"], row["step"]) == ("reverse", "favor", 3)
-    code, out, _ = run("reverse evaluate runs/reverse --json", capsys)
+    assert (row["task"], row["mechanism"], row["step"]) == ("backwards", "favor", 3)
+    code, out, _ = run("backwards evaluate runs/backwards --json", capsys)
     metrics = json.loads(out)
     assert code == 0
     assert set(metrics) == {"run", "accuracy", "loss"}
     assert "Write three letters backwards." in run("--help", capsys)[1]
-    code, _, err = run("reverse train", capsys)
+    code, _, err = run("backwards train", capsys)
     assert (code, "already holds a run" in err) == (2, True)
-    assert run("reverse train --steps 4 --seed 3 --attention favor --resume", capsys)[0] == 0
-    assert Run("runs/reverse").metrics()[-1]["step"] == 4
+    assert run("backwards train --steps 4 --seed 3 --attention favor --resume", capsys)[0] == 0
+    assert Run("runs/backwards").metrics()[-1]["step"] == 4
 
 
 def test_the_studio_lists_the_run(tmp_path: Path) -> None:
-    Reverse().train(tmp_path / "mine", quiet=True)
+    Backwards().train(tmp_path / "mine", quiet=True)
     with studio_client(tmp_path) as client:
         (entry,) = client.get("/api/runs").json()["runs"]
         tasks = {each["name"]: each for each in client.get("/api/info").json()["tasks"]}
     assert entry["can"] == ["generate", "look"]
-    assert tasks["reverse"]["can"] == ["generate"]
-    assert tasks["reverse"]["example"]["command"] == "attnlab reverse train --out"
+    assert tasks["backwards"]["can"] == ["generate"]
+    assert tasks["backwards"]["example"]["command"] == "attnlab backwards train --out"
     assert tasks["same-bit"]["can"] == []
 
 
 def test_it_learns_and_generates(tmp_path: Path) -> None:
     training = {"steps": 150, "learning_rate": 0.01, "batch_size": 64}
-    metrics = Reverse().train(tmp_path / "run", training=training, quiet=True)
+    metrics = Backwards().train(tmp_path / "run", training=training, quiet=True)
     assert metrics["accuracy"] > 0.7
     events: list[tuple[str, Any]] = []
     way = {"count": 1, "temperature": 0.0, "top_k": None, "top_p": None, "beams": None, "seed": 0}
@@ -119,13 +119,13 @@ def test_an_encoder_with_a_metric_of_its_own(tmp_path: Path) -> None:
     assert metrics["bits"] == pytest.approx(1.0)
     assert SameBit().evaluate(tmp_path / "run")["bits"] == pytest.approx(1.0)
     with pytest.raises(
-        ValueError, match="is a run of task 'same-bit'; give a run of task 'reverse'"
+        ValueError, match="is a run of task 'same-bit'; give a run of task 'backwards'"
     ):
-        Reverse().evaluate(tmp_path / "run")
+        Backwards().evaluate(tmp_path / "run")
 
 
 def test_rows_depend_on_part_and_seed() -> None:
-    task = Reverse()
+    task = Backwards()
     assert digest(make_rows(task, "train", 1)) == digest(make_rows(task, "train", 1))
     drawn = [make_rows(task, "train", 0), make_rows(task, "train", 1), make_rows(task, "test")]
     assert len(set(map(digest, drawn))) == 3
@@ -175,7 +175,7 @@ def test_a_file_outside_the_package_is_a_task(
 
 
 def test_the_name_of_a_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    class Runs(Reverse):
+    class Runs(Backwards):
         name = "runs"
 
     register_task(Runs)
@@ -191,7 +191,7 @@ def test_a_task_without_an_alphabet_refuses_text() -> None:
 
 def test_a_resumed_run_keeps_its_seed(tmp_path: Path) -> None:
     """The rows follow the seed, so a run that was started with one goes on without naming it."""
-    task = Reverse()
+    task = Backwards()
     task.train(tmp_path / "run", training={"steps": 2, "seed": 3}, quiet=True)
     task.train(tmp_path / "run", training={"steps": 4}, start=StartMode.RESUME, quiet=True)
     assert [row["step"] for row in Run(tmp_path / "run").metrics()] == [1, 2, 3, 4]
@@ -199,6 +199,6 @@ def test_a_resumed_run_keeps_its_seed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("what", "near"), [("training", "steps"), ("model", "layers")])
 def test_an_unknown_setting_is_named(what: str, near: str, tmp_path: Path) -> None:
-    wrong = type("Wrong", (Reverse,), {what: {f"{near}z": 2}})
+    wrong = type("Wrong", (Backwards,), {what: {f"{near}z": 2}})
     with pytest.raises(ValueError, match=f"{what} has no setting '{near}z'; did you mean '{near}'"):
         wrong().train(tmp_path / "run", quiet=True)

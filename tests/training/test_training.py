@@ -352,6 +352,36 @@ def test_more_validations_than_steps(tmp_path: Path) -> None:
         Settings(evaluations=0)
 
 
+def test_a_run_stops_at_a_validation_and_stays_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accuracies = iter([0.2, 0.5, 0.7, 0.9, 0.8, 0.9])
+    kind = type(make("decoder")[0])
+    monkeypatch.setattr(kind, "evaluate", lambda *_: {"accuracy": next(accuracies)})
+    options = {"steps": 20, "evaluate_every": 2, "stop_at": 0.7}
+    assert run_tiny(tmp_path, **options)["accuracy"] == 0.7
+    assert [row["step"] for row in Run(tmp_path).metrics()] == [1, 2, 3, 4, 5, 6]
+    weights = (tmp_path / "model.safetensors").read_bytes()
+    run_tiny(tmp_path, **options, start=StartMode.RESUME)
+    assert len(Run(tmp_path).metrics()) == 6
+    assert (tmp_path / "model.safetensors").read_bytes() == weights
+    with pytest.raises(ValueError, match="stop_at is nan; give a finite number"):
+        Settings(stop_at=float("nan"))
+
+
+def test_a_run_stops_at_a_low_value_where_lower_is_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([3.0, 1.0, 0.5])
+    task, model = make("decoder")
+    monkeypatch.setattr(task, "headline", "loss")
+    monkeypatch.setattr(task, "better", "lower")
+    monkeypatch.setattr(task, "evaluate", lambda *_: {"loss": next(losses)})
+    settings = Settings(steps=9, evaluate_every=2, stop_at=1.5, batch_size=8, device="cpu")
+    train(task, model, settings, Run(tmp_path), quiet=True)
+    assert len(Run(tmp_path).metrics()) == 4
+
+
 def test_invalid_minutes_are_refused() -> None:
     for minutes in (0, -1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="minutes is"):
