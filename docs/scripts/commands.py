@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from attnlab.cli import app
+from attnlab.tasks.registry import TASKS
 
 NOTE = "Made by `make docs` from the command line's own help; do not edit."
 
@@ -18,7 +19,8 @@ def generate_pages(docs: Path) -> dict[Path, str]:
 
 
 def command_names() -> list[str]:
-    return sorted(name for name in app if not name.startswith("-"))
+    """Without the commands of abilities: there are many, and all are alike."""
+    return sorted(name for name in app if not name.startswith("-") and app[name].show)
 
 
 def index_page() -> str:
@@ -47,6 +49,9 @@ def command_page(name: str) -> str:
     text = app[name].generate_docs(output_format="markdown", recursive=True)
     # a list of commands with sentences follows below
     text = re.sub(r"## Table of Contents\n\n(?:- .*\n)+\n", "", text)
+    for task in [kind.name for kind in TASKS.values() if kind.group][1:]:  # the first is enough
+        text = re.sub(rf"^## {name} {task}\n.*?(?=^## |\Z)", "", text, flags=re.DOTALL | re.M)
+        text = text.replace(f"[`{task}`](#{name}-{task})", f"`{task}`")
     text = re.sub(rf"```console\n{name}\b", f"```console\nattnlab {name}", text)
     # cyclopts shows `-m NAME` if the program runs as `python -m NAME`
     text = re.sub(r"^(attnlab [a-z ]+) -m [\w.]+", r"\1", text, flags=re.MULTILINE)

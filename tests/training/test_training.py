@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attnlab import MECHANISMS
 from attnlab.run_folder import StartMode
 from attnlab.run_folder import _checkpoints as checkpoints
-from attnlab.training import BatchLoader, Run, Settings, bucket_by_length, pad_rows
+from attnlab.training import BatchLoader, Run, Settings, bucket_by_length, pad_rows, train
 from attnlab.training import _loop as loop_module
 from attnlab.training._machine import choose_device, matmul_peak
 from attnlab.training._optimizers import learning_rate_factor, make_optimizers
@@ -356,7 +356,7 @@ def test_a_run_stops_at_a_validation_and_stays_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accuracies = iter([0.2, 0.5, 0.7, 0.9, 0.8, 0.9])
-    kind = type(make("decoder")[0])
+    kind = type(tiny.make("decoder")[0])
     monkeypatch.setattr(kind, "evaluate", lambda *_: {"accuracy": next(accuracies)})
     options = {"steps": 20, "evaluate_every": 2, "stop_at": 0.7}
     assert run_tiny(tmp_path, **options)["accuracy"] == 0.7
@@ -373,7 +373,7 @@ def test_a_run_stops_at_a_low_value_where_lower_is_better(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losses = iter([3.0, 1.0, 0.5])
-    task, model = make("decoder")
+    task, model = tiny.make("decoder")
     monkeypatch.setattr(task, "headline", "loss")
     monkeypatch.setattr(task, "better", "lower")
     monkeypatch.setattr(task, "evaluate", lambda *_: {"loss": next(losses)})
