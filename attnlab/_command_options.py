@@ -72,6 +72,7 @@ def options_of(
     optional: bool = False,
     defaults: Any = None,
     common: tuple[str, ...] | None = None,
+    group: HelpGroup = COMMON,
     **types: Any,
 ) -> type[Any]:
     """A dataclass of the same fields, with the help that the command line shows.
@@ -79,7 +80,7 @@ def options_of(
     `types` replaces the type of a field where the command line takes another form, or None.
     `optional`: every field may be left out, because a preset decides then; the help shows the
     values of `defaults`, if there are any. `common` names the fields that come first in the help,
-    in place of those that the settings mark as COMMON.
+    in place of those that the settings mark as COMMON. `group` is that of fields which name none.
     """
     hints = get_type_hints(settings, include_extras=True)
     options: list[tuple[str, Any, Field[Any]]] = []
@@ -100,7 +101,7 @@ def options_of(
         is_common = COMMON in groups if common is None else name in common
         parameter = option(
             text + _default_text(getattr(defaults, name, None)),
-            COMMON if is_common or not groups else groups[0],
+            COMMON if is_common else next(iter(groups), group),
             negative=None if has_negative else "",
             # --attention softmax favor
             consume_multiple=name in types or get_origin(value_type) is tuple,

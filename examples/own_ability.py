@@ -19,7 +19,7 @@ import numpy as np
 
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.registry import register_task
-from attnlab.tasks.simple import IGNORE, Between
+from attnlab.tasks.simple import IGNORE, Bounds
 
 
 @register_task
@@ -28,8 +28,8 @@ class OddOne(Ability):
     """Find the token that is not like the others."""
 
     name = "odd_one"
-    length: Annotated[int, "Tokens in a row.", Between(3, 1000)] = 16
-    vocabulary: Annotated[int, "Number of token ids.", Between(2, 1000)] = 32
+    length: Annotated[int, "Tokens in a row.", Bounds(3, 1000)] = 16
+    vocabulary: Annotated[int, "Number of token ids.", Bounds(2, 1000)] = 32
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 200}}
     example: ClassVar[dict[str, Any]] = {"length": 7}

@@ -18,12 +18,12 @@ def abilities(*, json: Json = False) -> None:
     """
     from attnlab.tasks.abilities._examples import describe_abilities
 
-    found = describe_abilities()
+    entries = describe_abilities()
     if json:
-        print(json_format.dumps(found, indent=2))
+        print(json_format.dumps(entries, indent=2))
         return
     console = Console()
-    for each in found:
+    for each in entries:
         line = Text.assemble((each["name"], "bold"), f"  {each['help']}")
         console.print(line, soft_wrap=True)
         console.print(Text(f"    chance {each['chance']:.2%}"), soft_wrap=True)

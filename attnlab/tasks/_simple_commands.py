@@ -29,6 +29,7 @@ from attnlab._command_options import (
     start_mode,
     values_of,
 )
+from attnlab._help_groups import DATA
 from attnlab.models import StackConfig
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.tasks._simple_training import task_of_run
@@ -58,7 +59,7 @@ def task_option_class(recipe: Recipe) -> Any:
     """The options of a task, for the command line: its fields, if it is a dataclass."""
     if not option_names(recipe):
         return NO_OPTIONS
-    return options_of(type(recipe), optional=True, defaults=recipe)
+    return options_of(type(recipe), optional=True, defaults=recipe, group=DATA)
 
 
 def task_app(kind: TaskKind) -> App:

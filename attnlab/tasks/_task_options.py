@@ -5,7 +5,7 @@
         "Write a word backwards."
 
         name = "backwards"
-        length: Annotated[int, "Letters in a word.", Between(1, 100)] = 5
+        length: Annotated[int, "Letters in a word.", Bounds(1, 100)] = 5
 
 `attnlab backwards train --length 7` then trains `Backwards(length=7)`, and config.json keeps the 7,
 so that evaluating and resuming build the same task. This module does not import torch.
@@ -28,7 +28,7 @@ RESERVED = {"name", "headline", "better", "rows", "data"}
 
 
 @dataclass(frozen=True)
-class Between:
+class Bounds:
     """The smallest and the largest value of an option."""
 
     low: float
@@ -51,11 +51,11 @@ def check_options(task: Any) -> None:
     for name, value in task_options(task).items():
         if name in RESERVED:
             raise ValueError(f"task {task.name}: no option can have the name {name!r}; rename it")
-        kind, *notes = get_args(hints[name])  # Annotated[type, "help", Between(1, 9)]
+        kind, *notes = get_args(hints[name])  # Annotated[type, "help", Bounds(1, 9)]
         problem = needed_type(value, kind)
         if problem:
             raise ValueError(f"{task.name}: {name} is {short_repr(value)}; give {problem}")
-        for bounds in (note for note in notes if isinstance(note, Between)):
+        for bounds in (note for note in notes if isinstance(note, Bounds)):
             if value is not None and not bounds.low <= value <= bounds.high:
                 limits = f"{bounds.low:,} to {bounds.high:,}"
                 raise ValueError(f"{task.name}: {name} is {short_repr(value)}; give {limits}")

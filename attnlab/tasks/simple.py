@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from attnlab.run_folder import StartMode
 from attnlab.run_folder._file_names import TOKENIZER
-from attnlab.tasks._task_options import Between as Between
+from attnlab.tasks._task_options import Bounds as Bounds
 from attnlab.tasks._task_options import check_options
 from attnlab.tasks.kind import Better, Capability, Example, TaskDeclaration, TaskKind
 from attnlab.tokenizer import Characters
@@ -103,7 +103,7 @@ class SimpleTask(TaskDeclaration):
     ids if you make the ids yourself (0 to `vocabulary` - 1).
 
     A subclass that is a frozen dataclass has options: its fields, each declared as
-    `pairs: Annotated[int, "Sentence for the help.", Between(1, 64)] = 8`."""
+    `pairs: Annotated[int, "Sentence for the help.", Bounds(1, 64)] = 8`."""
 
     name: ClassVar[str]
     alphabet: ClassVar[str] = ""

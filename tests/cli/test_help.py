@@ -24,6 +24,7 @@ DIFFERENT_TYPES = {
     "--json": "a flag where a command prints, a file where it also writes --html",
     "--layers": "how many layers a model has; look takes the numbers of some",
     "--heads": "how many heads a model has; look takes the numbers of some",
+    "--pairs": "how many pairs a row has; knowledge takes a file with pairs of texts",
     "--text": "look takes a text, heads a file",
     "--model": "vision has kinds of models, the studio takes folders",
 }

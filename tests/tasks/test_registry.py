@@ -27,6 +27,8 @@ OTHER_FACTS = {
     ("interpret", "vision"),  # a kind of model
     ("huggingface", "vision"),
     ("studio", "summary"),  # a word of OpenAPI
+    ("interpret", "induction"),  # a pattern of heads
+    ("report", "reverse"),  # a style of text in a terminal
 }
 
 

@@ -358,7 +358,7 @@ def test_a_run_stops_at_a_validation_and_stays_finished(
     accuracies = iter([0.2, 0.5, 0.7, 0.9, 0.8, 0.9])
     kind = type(tiny.make("decoder")[0])
     monkeypatch.setattr(kind, "evaluate", lambda *_: {"accuracy": next(accuracies)})
-    options = {"steps": 20, "evaluate_every": 2, "stop_at": 0.7}
+    options: dict[str, Any] = {"steps": 20, "evaluate_every": 2, "stop_at": 0.7}
     assert run_tiny(tmp_path, **options)["accuracy"] == 0.7
     assert [row["step"] for row in Run(tmp_path).metrics()] == [1, 2, 3, 4, 5, 6]
     weights = (tmp_path / "model.safetensors").read_bytes()

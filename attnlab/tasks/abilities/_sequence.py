@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ class SequenceAbility(Ability):
     """Random tokens, the token `:`, and then the answer, of which the model sees what it has
     written so far."""
 
-    length: Annotated[int, "Tokens of the sequence; a row has twice as many.", Between(1, 16_384)]
-    symbols: Annotated[int, "Number of different tokens.", Between(2, 65_535)]
+    length: Annotated[int, "Tokens of the sequence; a row has twice as many.", Bounds(1, 16_384)]
+    symbols: Annotated[int, "Number of different tokens.", Bounds(2, 65_535)]
 
     example: ClassVar[dict[str, Any]] = {"length": 6}
 

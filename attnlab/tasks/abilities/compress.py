@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE
 
@@ -34,8 +34,8 @@ class Compress(Ability):
     """Recover all tokens of a row from the vector of its last token."""
 
     name = "compress"
-    length: Annotated[int, "Tokens to compress.", Between(2, 4096)] = 16
-    symbols: Annotated[int, "Number of different tokens.", Between(2, 4096)] = 16
+    length: Annotated[int, "Tokens to compress.", Bounds(2, 4096)] = 16
+    symbols: Annotated[int, "Number of different tokens.", Bounds(2, 4096)] = 16
 
     model: ClassVar[dict[str, Any]] = {**Ability.model, "position": "learned"}
     collects_answers = True

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities._sequence import SequenceAbility
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ class Copy(SequenceAbility):
     """Random tokens: write them again."""
 
     name = "copy"
-    length: Annotated[int, "Tokens to copy; a row has twice as many.", Between(1, 16_384)] = 24
-    symbols: Annotated[int, "Number of different tokens.", Between(2, 65_535)] = 32
+    length: Annotated[int, "Tokens to copy; a row has twice as many.", Bounds(1, 16_384)] = 24
+    symbols: Annotated[int, "Number of different tokens.", Bounds(2, 65_535)] = 32
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
 

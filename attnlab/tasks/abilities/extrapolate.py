@@ -20,7 +20,7 @@ from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities._spec import parse_ability
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import Row
@@ -41,7 +41,7 @@ class Extrapolate(Ability):
         str, "The ability, with options after a colon, as in recall:length=32,pairs=4."
     ] = "induction:length=32,tokens=6,vocabulary=32"
     times: Annotated[
-        int, "Test up to this many times the length of the training rows.", Between(1, 64)
+        int, "Test up to this many times the length of the training rows.", Bounds(1, 64)
     ] = 8
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE
 
@@ -32,11 +32,11 @@ class FuzzyRecall(Ability):
     """Pairs of groups of tokens: the value of a key that comes again is the answer."""
 
     name = "fuzzy_recall"
-    pairs: Annotated[int, "Number of key-value pairs in a row.", Between(1, 1024)] = 5
-    key_size: Annotated[int, "Tokens of a key.", Between(1, 8)] = 2
-    value_size: Annotated[int, "Largest number of tokens of a value.", Between(1, 8)] = 2
+    pairs: Annotated[int, "Number of key-value pairs in a row.", Bounds(1, 1024)] = 5
+    key_size: Annotated[int, "Tokens of a key.", Bounds(1, 8)] = 2
+    value_size: Annotated[int, "Largest number of tokens of a value.", Bounds(1, 8)] = 2
     vocabulary: Annotated[
-        int, "Number of token ids. Half of them are for keys, half for values.", Between(4, 65_536)
+        int, "Number of token ids. Half of them are for keys, half for values.", Bounds(4, 65_536)
     ] = 32
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE
 
@@ -30,9 +30,9 @@ class Induction(Ability):
     """A sequence comes twice: continue its second copy."""
 
     name = "induction"
-    tokens: Annotated[int, "Tokens of the sequence that comes twice.", Between(2, 4096)] = 8
-    length: Annotated[int, "Tokens in a row.", Between(4, 65_536)] = 64
-    vocabulary: Annotated[int, "Number of token ids.", Between(3, 65_536)] = 64
+    tokens: Annotated[int, "Tokens of the sequence that comes twice.", Bounds(2, 4096)] = 8
+    length: Annotated[int, "Tokens in a row.", Bounds(4, 65_536)] = 64
+    vocabulary: Annotated[int, "Number of token ids.", Bounds(3, 65_536)] = 64
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
     example: ClassVar[dict[str, Any]] = {"tokens": 3, "length": 14, "vocabulary": 20}

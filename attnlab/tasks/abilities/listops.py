@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE, Row
 
@@ -37,9 +37,9 @@ class Listops(Ability):
     """Nested operations on digits: the value of each."""
 
     name, vocabulary = "listops", len(WORDS)
-    length: Annotated[int, "Largest number of tokens in a row.", Between(4, 65_536)] = 40
-    arguments: Annotated[int, "Largest number of arguments.", Between(2, 100)] = 4
-    depth: Annotated[int, "Largest depth.", Between(1, 50)] = 3
+    length: Annotated[int, "Largest number of tokens in a row.", Bounds(4, 65_536)] = 40
+    arguments: Annotated[int, "Largest number of arguments.", Bounds(2, 100)] = 4
+    depth: Annotated[int, "Largest depth.", Bounds(1, 50)] = 3
     root_only: Annotated[bool, "Ask only for the value of the whole row."] = False
 
     row_counts: ClassVar[dict[str, int]] = {"train": 4096, "validation": 256, "test": 1024}

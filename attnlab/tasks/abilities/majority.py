@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE
 
@@ -26,7 +26,7 @@ class Majority(Ability):
     """An odd number of bits: which is more frequent?"""
 
     name, vocabulary = "majority", 2
-    length: Annotated[int, "Number of bits, an odd number.", Between(1, 65_535)] = 33
+    length: Annotated[int, "Number of bits, an odd number.", Bounds(1, 65_535)] = 33
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
     example: ClassVar[dict[str, Any]] = {"length": 7}

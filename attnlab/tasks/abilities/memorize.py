@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE
 
@@ -34,9 +34,9 @@ class Memorize(Ability):
     """Keys of a fixed table: the answer is the value that the training showed."""
 
     name = "memorize"
-    length: Annotated[int, "Tokens in a row, two for each key.", Between(2, 65_536)] = 32
+    length: Annotated[int, "Tokens in a row, two for each key.", Bounds(2, 65_536)] = 32
     vocabulary: Annotated[
-        int, "Number of token ids. Half of them are keys, half are values.", Between(5, 65_536)
+        int, "Number of token ids. Half of them are keys, half are values.", Bounds(5, 65_536)
     ] = 256
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE
 
@@ -28,8 +28,8 @@ class Needle(Ability):
     """A long text with one fact, and a question about it at the end."""
 
     name = "needle"
-    length: Annotated[int, "Tokens in a row.", Between(3, 65_536)] = 256
-    words: Annotated[int, "Number of different words.", Between(2, 65_534)] = 64
+    length: Annotated[int, "Tokens in a row.", Bounds(3, 65_536)] = 256
+    words: Annotated[int, "Number of different words.", Bounds(2, 65_534)] = 64
 
     quick: ClassVar[dict[str, Any]] = {"length": 128, "training": {"steps": 400}}
     example: ClassVar[dict[str, Any]] = {"length": 14, "words": 9}

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE
 
@@ -31,13 +31,13 @@ class NoisyRecall(Ability):
     """Pairs with noise between them: the value of a key that comes again is the answer."""
 
     name = "noisy_recall"
-    length: Annotated[int, "Tokens in a row, two for each pair.", Between(4, 65_536)] = 64
+    length: Annotated[int, "Tokens in a row, two for each pair.", Bounds(4, 65_536)] = 64
     vocabulary: Annotated[
         int,
         "Number of token ids: half are noise, a quarter keys, a quarter values.",
-        Between(4, 65_536),
+        Bounds(4, 65_536),
     ] = 64
-    noise: Annotated[float, "Fraction of the pairs that are noise.", Between(0, 0.95)] = 0.4
+    noise: Annotated[float, "Fraction of the pairs that are noise.", Bounds(0, 0.95)] = 0.4
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
     example: ClassVar[dict[str, Any]] = {"length": 16, "vocabulary": 16}

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE
 
@@ -29,7 +29,7 @@ class Parity(Ability):
     """Bits: is the number of ones so far odd?"""
 
     name, vocabulary = "parity", 2
-    length: Annotated[int, "Number of bits.", Between(1, 65_536)] = 32
+    length: Annotated[int, "Number of bits.", Bounds(1, 65_536)] = 32
     last_only: Annotated[bool, "Ask only after the last bit."] = False
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE
 
@@ -33,16 +33,16 @@ class Recall(Ability):
     """Pairs of a key and a value, then the keys again: the answer is the value."""
 
     name = "recall"
-    pairs: Annotated[int, "Number of key-value pairs in a row.", Between(1, 4096)] = 8
-    length: Annotated[int, "Tokens in a row, at least four for each pair.", Between(4, 65_536)] = 64
+    pairs: Annotated[int, "Number of key-value pairs in a row.", Bounds(1, 4096)] = 8
+    length: Annotated[int, "Tokens in a row, at least four for each pair.", Bounds(4, 65_536)] = 64
     vocabulary: Annotated[
-        int, "Number of token ids. Half of them are keys, half are values.", Between(4, 65_536)
+        int, "Number of token ids. Half of them are keys, half are values.", Bounds(4, 65_536)
     ] = 256
     power: Annotated[
         float,
         "Exponent of the power law of the gaps: near 0 most questions come early, with 1 all gaps "
         "are equally likely.",
-        Between(0, 10),
+        Bounds(0, 10),
     ] = 0.01
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.simple import IGNORE
 
@@ -30,9 +30,9 @@ class SelectiveCopy(Ability):
     """Tokens among blanks: write the tokens in their order."""
 
     name = "selective_copy"
-    tokens: Annotated[int, "Number of tokens to copy.", Between(1, 4096)] = 8
-    length: Annotated[int, "Tokens in a row, with the answers.", Between(3, 65_536)] = 48
-    vocabulary: Annotated[int, "Number of token ids.", Between(4, 65_536)] = 16
+    tokens: Annotated[int, "Number of tokens to copy.", Bounds(1, 4096)] = 8
+    length: Annotated[int, "Tokens in a row, with the answers.", Bounds(3, 65_536)] = 48
+    vocabulary: Annotated[int, "Number of token ids.", Bounds(4, 65_536)] = 16
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
     example: ClassVar[dict[str, Any]] = {"tokens": 3, "length": 13, "vocabulary": 10}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from attnlab.tasks._task_options import Between
+from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities._sequence import SequenceAbility
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ class Sort(SequenceAbility):
     """Random tokens: write them in ascending order."""
 
     name = "sort"
-    length: Annotated[int, "Tokens to sort; a row has twice as many.", Between(1, 16_384)] = 16
-    symbols: Annotated[int, "Number of different tokens.", Between(2, 65_535)] = 32
+    length: Annotated[int, "Tokens to sort; a row has twice as many.", Bounds(1, 16_384)] = 16
+    symbols: Annotated[int, "Number of different tokens.", Bounds(2, 65_535)] = 32
 
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
 

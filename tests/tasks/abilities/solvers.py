@@ -22,7 +22,8 @@ def recall(ability: Any, ids: list[int]) -> list[int]:
 
 
 def noisy_recall(ability: Any, ids: list[int]) -> list[int]:
-    quarter, table, targets = ability.vocabulary // 4, {}, []
+    quarter, targets = ability.vocabulary // 4, []
+    table: dict[int, int] = {}
     for i, token in enumerate(ids):
         targets.append(table.get(token, IGNORE) if token < quarter else IGNORE)
         if token < quarter and i + 1 < len(ids):
@@ -74,15 +75,15 @@ def memorize(ability: Any, ids: list[int]) -> list[int]:
 
 def induction(ability: Any, ids: list[int]) -> list[int] | None:
     """None if the tokens beside the two copies are equal too, so that a longer one comes twice."""
-    size, found = ability.tokens, []
+    size, places = ability.tokens, []
     for i in range(len(ids)):
         for j in range(i + size, len(ids) - size + 1):
             part = ids[i : i + size]
             if part == ids[j : j + size] and len(set(part)) == size:
-                found.append(j)
-    if len(found) > 1:
+                places.append(j)
+    if len(places) > 1:
         return None
-    (second,) = found
+    (second,) = places
     targets = [IGNORE] * len(ids)
     targets[second : second + size - 1] = ids[second + 1 : second + size]
     return targets

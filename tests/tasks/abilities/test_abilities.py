@@ -16,7 +16,7 @@ import pytest
 
 from attnlab.run_folder import StartMode
 from attnlab.tasks._simple_training import digest, make_rows
-from attnlab.tasks._task_options import Between, option_names, task_options, with_options
+from attnlab.tasks._task_options import Bounds, option_names, task_options, with_options
 from attnlab.tasks.abilities._spec import ability_names, load_ability
 from attnlab.tasks.abilities.ability import Ability
 from attnlab.tasks.abilities.extrapolate import Extrapolate
@@ -104,7 +104,7 @@ def test_options_have_bounds(name: str) -> None:
         kind, sentence, *notes = get_args(hints[option.name])
         assert sentence.endswith(".")
         wrong: list[Any] = ["three"] if kind is not str else [3]
-        for bounds in (note for note in notes if isinstance(note, Between)):
+        for bounds in (note for note in notes if isinstance(note, Bounds)):
             wrong += [kind(bounds.low) - 1, kind(bounds.high) + 1]
         assert len(wrong) == 3 or kind in (bool, str), f"{option.name} has no bounds"
         for value in wrong:
@@ -211,14 +211,14 @@ def test_new_rows_in_every_epoch_also_after_resuming(
 
 def test_the_list_has_all_abilities(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run("abilities", capsys)
-    found = json.loads(run("abilities --json", capsys)[1])
+    entries = json.loads(run("abilities --json", capsys)[1])
     assert code == 0
-    assert [each["name"] for each in found] == NAMES
-    for each in found:
+    assert [each["name"] for each in entries] == NAMES
+    for each in entries:
         assert f"{each['name']}  {each['help']}" in out
         assert " -> " in each["example"]
         assert each["example"] in out
-    assert found[0]["chance"] == pytest.approx(1 / 128)
+    assert entries[0]["chance"] == pytest.approx(1 / 128)
 
 
 def test_help_lists_the_command_and_not_every_ability(capsys: pytest.CaptureFixture[str]) -> None:
