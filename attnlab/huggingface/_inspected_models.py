@@ -102,7 +102,7 @@ class InspectedHuggingFaceModel(InspectedModel):
         with self.one_line_errors():
             inputs = move_to_model(self.model, prepared.inputs)
             out = self.model(**inputs, return_dict=True, **options)
-        logits = getattr(out, "logits", None)
+        logits = next(_tensors(getattr(out, "logits", None)), None)
         if logits is not None and logits.dim() == 3:
             if self.kind in ("decoder", "encoder-decoder"):
                 return ModelOutput(logits[0], "next")
@@ -113,7 +113,9 @@ class InspectedHuggingFaceModel(InspectedModel):
             return ModelOutput(logits[0], "classes")
         vectors = getattr(out, "last_hidden_state", logits)
         if vectors is None:
-            vectors = next(x for x in out.values() if torch.is_tensor(x))
+            vectors = next(_tensors(dict(out)), None)
+        if vectors is None:
+            raise ValueError(f"{self.label}: a {type(self.model).__name__} returns no vectors")
         return ModelOutput(vectors[0].reshape(-1, vectors.shape[-1]), "vectors")
 
     def token(self, index: int) -> str:
@@ -246,6 +248,16 @@ class InspectedHuggingFaceModel(InspectedModel):
             raise ValueError(
                 f"{self.label}: a {name} needs more than this input ({reason})"
             ) from error
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """The floating-point tensors in an output; backbones return tuples of feature maps."""
+    if isinstance(value, Tensor):
+        if value.is_floating_point() and value.dim() > 1:
+            yield value
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(part)
 
 
 def _check_text(text: str) -> None:

@@ -92,7 +92,7 @@ def _build(module: nn.Module, spec: Spec, heads: int, head_dim: int, beta: float
 def layer_number(module: nn.Module) -> int:
     """The layer's `layer_idx`; without one, a count of the model's layers in order of first use."""
     layer_idx = getattr(module, "layer_idx", None)
-    if isinstance(layer_idx, int):
+    if isinstance(layer_idx, int) and layer_idx >= 0:  # Zamba 2's shared layer has -1
         return layer_idx
     if module not in _numbers:
         config = getattr(module, "config", None)  # one for all layers of a model

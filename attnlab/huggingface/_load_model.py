@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +17,12 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from attnlab._cache import cache_folder
-from attnlab._safe_files import read_json, write_atomically
+from attnlab._safe_files import read_json
 from attnlab._short_repr import one_line, short_repr
 from attnlab._tensor_files import read_header
+from attnlab.huggingface._convert_gguf import CONFIG, convert, converted_folder
 from attnlab.run_folder._config import CONFIG_BYTES
 
-CONFIG = "config.json"
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "spiece.model")
 VOCABULARIES = ("vocab.txt", "vocab.json")
 IMAGES = "preprocessor_config.json"
@@ -136,38 +134,11 @@ def _load_processor(folder: Path, model: Any, library: Any) -> Any:
 
 
 def _converted_folder(file: Path, library: Any) -> Path:
-    """The folder with the converted GGUF file; converts it the first time."""
-    with file.open("rb") as handle:
-        digest = hashlib.file_digest(handle, "sha256").hexdigest()[:16]
-    folder = cache_folder("models") / f"{file.stem}-{digest}"
-    if not (folder / CONFIG).exists():
-        try:
-            import_module("gguf")
-        except ImportError:
-            raise ValueError(f"{file}: needs the gguf package: pip install gguf") from None
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder, lambda part: _convert(file, part, library))
-    return folder
+    def write(folder: Path) -> None:
+        with _quiet(library), one_line_errors(file):
+            convert(file, folder, library)
 
-
-def _convert(file: Path, folder: Path, library: Any) -> None:
-    options = {"gguf_file": file.name, "local_files_only": True}
-    with _quiet(library), one_line_errors(file):
-        config = library.AutoConfig.from_pretrained(file.parent, **options)
-        causal = library.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-        kind = library.AutoModel
-        if config.is_encoder_decoder:
-            kind = library.AutoModelForSeq2SeqLM
-        elif config.model_type in causal:
-            kind = library.AutoModelForCausalLM
-        model = kind.from_pretrained(file.parent, dtype=torch.float32, **options)
-        # the weights are not quantized any more, but the model is still marked so
-        for name in ("hf_quantizer", "quantization_method"):
-            vars(model).pop(name, None)
-        vars(model.config).pop("quantization_config", None)
-        model.is_quantized = False
-        model.save_pretrained(folder)
-        library.AutoTokenizer.from_pretrained(file.parent, **options).save_pretrained(folder)
+    return converted_folder(file, write)
 
 
 def _transformers(path: str | Path) -> Any:

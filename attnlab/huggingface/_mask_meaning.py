@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
+from weakref import finalize
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,20 @@ from attnlab.huggingface._mask_arguments import MASKED, is_causal
 from attnlab.mask import Mask
 
 NOTE_ATTRIBUTE = "_attnlab_note"
+
+_only_eager: set[int] = set()
+"""Ids of the configurations (which have no hash) of models that support only eager attention."""
+
+
+def mark_only_eager(config: Any) -> None:
+    """Note that a model has only eager attention: without a mask, its layers see every key."""
+    if id(config) not in _only_eager:
+        _only_eager.add(id(config))
+        finalize(config, _only_eager.discard, id(config))
+
+
+def has_only_eager(module: nn.Module) -> bool:
+    return id(getattr(module, "config", None)) in _only_eager
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,8 @@ class MaskMeaning:
     length: int = 0
     """Number of real keys: a static cache has free slots after them."""
     first_key: int = 0
+    bias: Tensor | None = None
+    """(B, H or 1, T, S): what the mask adds to the scores where a query may attend."""
 
     def row(self, row: int) -> MaskMeaning:
         """The mask of one row of the batch."""
@@ -60,7 +77,7 @@ class MaskMeaning:
             return None if x is None else x[row : row + 1] if len(x) > 1 else x
 
         mask = replace(self.mask, keys=select(self.mask.keys))
-        return replace(self, mask=mask, allowed=select(self.allowed))
+        return replace(self, mask=mask, allowed=select(self.allowed), bias=select(self.bias))
 
 
 @never_compiled  # compiled code could not attach a note
@@ -73,6 +90,8 @@ def make_mask(
 ) -> Tensor | None:
     """The mask function of all attnlab implementations; transformers calls it."""
     library = import_module("transformers.masking_utils")
+    if id(options.get("config")) in _only_eager:  # its layers take None for "no mask"
+        options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
     rule = library.causal_mask_function if mask_function is None else mask_function
     mask: Tensor | None = library.sdpa_mask(
         *args, q_offset=q_offset, kv_offset=kv_offset, mask_function=rule, **options
@@ -93,7 +112,7 @@ def interpret_mask(
     T, S = query.shape[2], key.shape[2]
     causal = is_causal(module, options) and not is_cross(module)
     if mask is None:
-        return _unmasked(T, S, causal)
+        return _unmasked(T, S, causal and not has_only_eager(module))
     if not isinstance(mask, Tensor):
         raise ValueError(
             f"a mask of type {type(mask).__name__} is for another attention function; give None, "
@@ -102,9 +121,11 @@ def interpret_mask(
     note, case = _read_note(mask), (causal, query.shape, key.shape)
     if note is not None and note.cached is not None and note.cached[0] == case:
         return note.cached[1]
-    visible = _to_boolean(mask, len(query), T, S)
+    visible, bias = _split_mask(mask, len(query), T, S)
     start = _guess_start(visible, causal) if note is None else note.start
     meaning = _to_meaning(visible, start, causal, None if note is None else note.plain_causal)
+    if bias is not None:
+        meaning = replace(meaning, bias=bias)
     if note is not None:
         meaning = replace(meaning, first_key=note.first_key)
         _attach_note(mask, replace(note, cached=(case, meaning)))
@@ -120,8 +141,8 @@ def _unmasked(T: int, S: int, causal: bool) -> MaskMeaning:
     return MaskMeaning(Mask(causal=True), length=min(T, S))
 
 
-def _to_boolean(mask: Tensor, B: int, T: int, S: int) -> Tensor:
-    """(B, H or 1, T, S): True where a query may attend."""
+def _split_mask(mask: Tensor, B: int, T: int, S: int) -> tuple[Tensor, Tensor | None]:
+    """(B, H or 1, T, S): True where a query may attend, and what the mask adds to the scores."""
     shape = tuple(mask.shape)
     mask = mask[None] if mask.dim() == 2 else mask  # (T, S)
     mask = mask[:, None] if mask.dim() == 3 else mask  # (B, T, S)
@@ -137,14 +158,12 @@ def _to_boolean(mask: Tensor, B: int, T: int, S: int) -> Tensor:
         )
     mask = mask[..., :S]
     if not mask.is_floating_point():
-        return mask.bool().expand(B, -1, T, -1)
+        return mask.bool().expand(B, -1, T, -1), None
     visible = mask > MASKED
-    if bool((mask.masked_fill(~visible, 0) != 0).any()):
-        raise ValueError(
-            "this model's mask contains a bias that it adds to the scores, which a replaced layer "
-            'would leave out; use attn_implementation="eager" or "sdpa"'
-        )
-    return visible.expand(B, -1, T, -1)
+    bias = mask.masked_fill(~visible, 0)
+    has_bias = bool((bias.detach() != 0).any())
+    visible, bias = visible.expand(B, -1, T, -1), bias.expand(B, -1, T, -1)
+    return visible, bias if has_bias else None
 
 
 def _guess_start(visible: Tensor, causal: bool) -> int:

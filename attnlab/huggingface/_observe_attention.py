@@ -7,6 +7,7 @@ model's own eager function, so soft caps, sinks and biases are right by construc
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,6 +30,13 @@ from attnlab.huggingface._attention_modules import (
 from attnlab.huggingface._mask_arguments import is_causal, read_row_mask, without_free_slots
 from attnlab.huggingface._query_positions import PositionTracker
 from attnlab.huggingface._record_call import CallArguments, fill_call
+from attnlab.huggingface._trace_attention import TracedCall, plain_attention
+from attnlab.huggingface._traced_layers import (
+    implementation_of,
+    is_dot_product,
+    observe,
+    traceable,
+)
 from attnlab.huggingface._weights_fallback import request_attentions
 from attnlab.interpret._attention_call import AttentionCall, CallListener
 
@@ -48,6 +56,7 @@ class ModelObserver:
         self.counts: Counter[str] = Counter()
         self.layer_arguments: dict[nn.Module, dict[str, Any]] = {}
         self.missed: dict[str, None] = {}
+        self.traced: set[nn.Module] = set()
 
     # A run lasts from the start to the end of the outermost forward. A module that runs twice in
     # between is shared by two layers, and counts as two.
@@ -81,8 +90,28 @@ class ModelObserver:
             self.layer_arguments.pop(module, None)
 
     def note_missed(self, module: nn.Module, *_: Any) -> None:
-        if self.is_own_thread():
+        if self.is_own_thread() and module not in self.traced:
             self.missed[self.names[module]] = None
+
+    def on_traced(
+        self, module: nn.Module, implementation: str, call: TracedCall, output: Tensor
+    ) -> None:
+        """An attention of a layer that computes it itself; output (B, H, T, M)."""
+        if not self.is_own_thread():
+            return
+        self.traced.add(module)
+        tensors = (call.query, call.key, call.value, call.mask)
+        options = {
+            "scaling": call.scaling,
+            "dropout": call.dropout,
+            "is_causal": call.is_causal,
+        }
+        weights = call.weights if implementation == "eager" else None
+        self.on_call(
+            module,
+            CallArguments(implementation, plain_attention, tensors, options),
+            (output.transpose(1, 2), weights),
+        )
 
     def on_call(self, module: nn.Module, arguments: CallArguments, result: Any) -> None:
         q, k, plain_name = arguments.query, arguments.key, self.names[module]
@@ -135,10 +164,12 @@ class ModelObserver:
         return row * B // self.batch if self._has_parts(B) and row < self.batch else row
 
     def _has_parts(self, B: int) -> bool:
-        """Whether B is no input's batch size, but a multiple or a divisor of it."""
-        if not self.depth or not self.batch or B in self.sizes:
+        """Whether B is a divisor of the batch size, or a multiple and no input's batch size."""
+        if not self.depth or not self.batch or self.batch == B:
             return False
-        return B % self.batch == 0 or self.batch % B == 0
+        if B and self.batch % B == 0:
+            return True
+        return B % self.batch == 0 and B not in self.sizes
 
     def _layer_notes(self, module: nn.Module, arguments: CallArguments) -> Iterator[str]:
         cap, batch = arguments.options.get("softcap"), len(arguments.query)
@@ -151,6 +182,26 @@ class ModelObserver:
                 f"Its batch has {batch} parts (windows, or several inputs in one) of "
                 f"{self.batch} inputs; this is part {self._row(batch)}."
             )
+
+
+class LaterCalls:
+    """Traced calls of a model that is asked for its weights: they count if it returns none."""
+
+    def __init__(self, observer: ModelObserver) -> None:
+        self.observer, self.calls = observer, list[tuple[Any, ...]]()
+        self.needed = True
+
+    def add(self, *call: Any) -> None:
+        if self.needed and self.observer.is_own_thread():
+            self.calls.append(call)
+
+    def end(self, nothing: bool) -> bool:
+        """A run of the model ends; `nothing`: it returned no weights. Whether calls count."""
+        self.needed = nothing
+        calls, self.calls = self.calls if nothing else [], []
+        for call in calls:
+            self.observer.on_traced(*call)
+        return bool(calls)
 
 
 _observers: dict[nn.Module, list[ModelObserver]] = {}
@@ -205,12 +256,9 @@ def listen(model: nn.Module, listener: CallListener) -> Iterator[list[str]]:
     observer = ModelObserver(model, listener)
     attending = [module for module in model.modules() if uses_interface(module)]
     fallbacks = list(without_interface(model))
+    fallbacks = [(name, part) for name, part in fallbacks if not _must_trace(part)]
     inside = {module for _, part in fallbacks for module in part.modules()}
-    unobserved = [
-        module
-        for module in model.modules()
-        if attention_like(module) and module not in inside and not uses_interface(module)
-    ]
+    unobserved = [module for module in traceable(model) if module not in inside]
     outer = [module for module in model.modules() if module is model or is_model(module)]
     with ExitStack() as stack:
         if attending:
@@ -228,12 +276,47 @@ def listen(model: nn.Module, listener: CallListener) -> Iterator[list[str]]:
         ]
         for handle in handles:
             stack.callback(handle.remove)
+        stack.enter_context(observe(unobserved, observer.on_traced))
         for name, part in fallbacks:
-            stack.enter_context(request_attentions(name, part, listener, observer.positions))
+            later = LaterCalls(observer)
+            stack.enter_context(observe(list(traceable(part)), later.add))
+            stack.enter_context(
+                request_attentions(name, part, listener, observer.positions, later.end)
+            )
         requested = [module for module in inside if attention_like(module)]
-        yield [observer.names[module] for module in (*attending, *requested)]
+        found = [*attending, *requested, *filter(is_dot_product, unobserved)]
+        yield [observer.names[module] for module in found]
+        listener_note = other_layers(model, {*attending, *inside, *unobserved})
+        if listener_note:
+            listener.note(listener_note)
         if observer.missed:
             listener.note(
-                "Not captured, because they do not use transformers' attention interface: "
-                f"{', '.join(observer.missed)}."
+                "Not captured, because they compute no softmax of queries times keys that attnlab "
+                f"recognizes: {', '.join(observer.missed)}."
             )
+
+
+def _must_trace(part: nn.Module) -> bool:
+    """Whether a model without the interface cannot be asked for its weights: it already runs a
+    mechanism of attnlab, or it does not return them."""
+    replaced = any(implementation_of(module) is not None for module in part.modules())
+    parameters = inspect.signature(part.forward).parameters.values()
+    takes = any(p.name == "output_attentions" or p.kind is p.VAR_KEYWORD for p in parameters)
+    return replaced or not takes or "Timm" in type(part).__name__
+
+
+def other_layers(model: nn.Module, attending: set[nn.Module]) -> str:
+    """A note on the layers without attention, in a stack in which others have it."""
+    listed = []
+    for name, stack in model.named_modules():
+        if not isinstance(stack, nn.ModuleList) or len(stack) < 2:
+            continue
+        has = [any(module in attending for module in child.modules()) for child in stack]
+        if any(has) and not all(has):
+            listed += [f"{name}.{i}" for i, one in enumerate(has) if not one]
+    if not listed:
+        return ""
+    return (
+        f"Layers without attention, which are not captured: {', '.join(listed)}. The numbers of "
+        "the layers count those with attention; the names are the model's."
+    )

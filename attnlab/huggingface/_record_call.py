@@ -96,6 +96,8 @@ def _fill_from_mechanism(
         weights = prepared.weights()[0]
         weights = F.pad(weights, (0, S - weights.shape[-1]))  # free slots have no weight
         call.weights = select_heads(weights, call.heads)
+        if prepared.terms.sink is not None:
+            call.normalized = False
         call.condition = select_heads(prepared.condition()[0], call.heads)
 
 

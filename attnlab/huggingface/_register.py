@@ -6,6 +6,7 @@ model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="attnla
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,9 +19,19 @@ from torch import Tensor, nn
 
 from attnlab._compiling import never_compiled
 from attnlab.huggingface._attention_modules import is_model, uses_interface
+from attnlab.huggingface._attention_settings import FIELD, restoring_implementations
 from attnlab.huggingface._layer_mechanisms import Spec, check_spec, parameter_free_mechanisms
-from attnlab.huggingface._mask_meaning import make_mask
+from attnlab.huggingface._mask_meaning import make_mask, mark_only_eager
 from attnlab.huggingface._replace_attention import prepare_call
+from attnlab.huggingface._trace_attention import TracedCall
+from attnlab.huggingface._traced_layers import (
+    REASONS,
+    implementation_of,
+    is_dot_product,
+    set_implementation,
+    traceable,
+)
+from attnlab.huggingface._traced_layers import replacement as traced_replacement
 
 PREFIX = "attnlab-"
 PLANNED = "attnlab-planned"
@@ -67,23 +78,28 @@ def _register(name: str) -> None:
     _reject_unsupported(models.PreTrainedModel)
 
 
-def unsupported_reason(kind: Any) -> str:
-    """Why a class of models cannot use attnlab's mechanisms; "" if it can."""
-    if not kind._can_set_attn_implementation():
-        return "does not use transformers' AttentionInterface"
-    if not kind._supports_sdpa:  # it has soft caps, sinks, or other kinds of layers
-        return "needs more than plain scaled dot-product attention"
-    return ""
+def unsupported_reason(model: nn.Module) -> str:
+    """Why a model cannot use attnlab's mechanisms; "" if it can."""
+    types = {getattr(m.config, "model_type", "") for m in model.modules() if is_model(m)}
+    return next((reason for name, reason in REASONS.items() if name in types), "")
 
 
 def _reject_unsupported(kind: Any) -> None:
-    """Make unsupported models raise: they would accept any implementation and ignore it."""
-    check, change = kind.get_correct_attn_implementation, kind.set_attn_implementation
+    """Make unsupported models raise, and let the others run with attnlab's implementations.
+
+    transformers knows three kinds of models: those that ask it for their attention function, of
+    which some support only eager attention, and those that compute their attention themselves.
+    """
+    check, change, finish = (
+        kind.get_correct_attn_implementation,
+        kind.set_attn_implementation,
+        kind.post_init,
+    )
     if getattr(check, "rejects_unsupported", False):
         return
 
     def raise_if_unsupported(self: Any, requested: Any) -> None:
-        reason = unsupported_reason(type(self)) if str(requested).startswith(PREFIX) else ""
+        reason = unsupported_reason(self) if str(requested).startswith(PREFIX) else ""
         if reason:
             raise ValueError(
                 f"{type(self).__name__}: {reason}, so {requested} cannot be used; "
@@ -93,17 +109,60 @@ def _reject_unsupported(kind: Any) -> None:
     @wraps(check)
     def checked_get(self: Any, requested: str | None, *args: Any, **options: Any) -> Any:
         raise_if_unsupported(self, requested)
+        if not str(requested).startswith(PREFIX):
+            return check(self, requested, *args, **options)
+        _allow_class_by_name(type(self), str(requested))
+        if not type(self)._can_set_attn_implementation():
+            self._attnlab_requested = requested  # `finished` reads it
+            return check(self, "eager", *args, **options)
+        if not self._supports_sdpa:
+            mark_only_eager(self.config)
         return check(self, requested, *args, **options)
 
     @wraps(change)
     def checked_set(self: Any, attn_implementation: Any, *args: Any, **options: Any) -> Any:
-        if not self.config.sub_configs:  # otherwise the models inside are checked
-            raise_if_unsupported(self, attn_implementation)
-        return change(self, attn_implementation, *args, **options)
+        raise_if_unsupported(self, attn_implementation)
+        change(self, attn_implementation, *args, **options)
+        if isinstance(attn_implementation, str):
+            _set_traced(self, attn_implementation)
+
+    @wraps(finish)
+    def finished(self: Any, *args: Any, **options: Any) -> Any:
+        result = finish(self, *args, **options)
+        requested = vars(self).pop("_attnlab_requested", self.config._attn_implementation)
+        if str(requested).startswith(PREFIX):
+            _set_traced(self, requested)
+        return result
 
     checked_get.rejects_unsupported = True  # type: ignore[attr-defined]
     kind.get_correct_attn_implementation = checked_get
     kind.set_attn_implementation = checked_set
+    kind.post_init = finished
+
+
+def _set_traced(model: nn.Module, requested: str) -> None:
+    """Set the implementation of the layers that compute their attention themselves."""
+    name = requested if requested.startswith(PREFIX) else None
+    for module in traceable(model):
+        if name is not None or implementation_of(module) is not None:
+            set_implementation(module, name)
+    for part in model.modules():
+        if not is_model(part):
+            continue
+        config: Any = part.config
+        if name is not None and not any(map(uses_interface, part.modules())):
+            setattr(config, FIELD, "eager")  # decides how the model creates its masks
+        elif name is not None and not type(part)._supports_sdpa:
+            mark_only_eager(config)
+
+
+def _allow_class_by_name(kind: type[Any], name: str) -> None:
+    """Some models choose the class of a layer by the implementation: ours is the eager one."""
+    for base in kind.__mro__:
+        for table in vars(sys.modules.get(base.__module__, object)).values():
+            is_table = isinstance(table, dict) and "eager" in table and "sdpa" in table
+            if is_table and all(isinstance(value, type) for value in table.values()):
+                table.setdefault(name, table["eager"])
 
 
 class AttentionImplementation:
@@ -127,6 +186,18 @@ class AttentionImplementation:
         prepared = prepare_call(spec, module, query, key, value, attention_mask, options)
         weights = prepared.weights() if weights_requested(options) else None
         return prepared.output().transpose(1, 2).contiguous(), weights
+
+
+def _replace_traced(name: str, module: nn.Module, call: TracedCall) -> Tensor:
+    """(B, H, T, M), from a mechanism."""
+    options = {"scaling": call.scaling, "dropout": call.dropout, "is_causal": call.is_causal}
+    out, _ = AttentionImplementation(name)(
+        module, call.query, call.key, call.value, call.mask, **options
+    )
+    return out.transpose(1, 2)
+
+
+traced_replacement.append(_replace_traced)
 
 
 def weights_requested(options: Mapping[str, Any]) -> bool:
@@ -174,10 +245,15 @@ def attend_with(model: nn.Module, plan: Plan) -> Iterator[None]:
     >>> torch.equal(logits, model(ids).logits)
     False
     """
-    layers = {name: module for name, module in model.named_modules() if uses_interface(module)}
-    reasons = [unsupported_reason(type(part)) for part in model.modules() if is_model(part)]
-    if any(reasons) or not layers:
-        reason = next(filter(None, reasons), "has no attention layer of transformers")
+    traced = set(traceable(model))
+    layers = {
+        name: module
+        for name, module in model.named_modules()
+        if uses_interface(module) or (module in traced and is_dot_product(module))
+    }
+    reason = unsupported_reason(model)
+    if reason or not layers:
+        reason = reason or "has no attention layer of transformers"
         raise ValueError(f"{type(model).__name__}: {reason}, so its attention cannot be replaced")
     specs = dict.fromkeys(layers, plan) if isinstance(plan, str) else dict(plan)
     for name, layer_spec in specs.items():
@@ -186,27 +262,22 @@ def attend_with(model: nn.Module, plan: Plan) -> Iterator[None]:
         for spec in [layer_spec] if isinstance(layer_spec, str) else layer_spec:
             check_spec(spec)
     _register(PLANNED)
-    configs = _configs(model)
-    before = [config._attn_implementation for config in configs]
     with _lock:
         outer = {layer: _plans.pop(layer, None) for layer in layers.values()}
+        before = {module: implementation_of(module) for module in traced}
         for name, layer_spec in specs.items():
             _plans[layers[name]] = layer_spec if isinstance(layer_spec, str) else tuple(layer_spec)
     try:
-        for config in configs:
-            config._attn_implementation = PLANNED
-        yield
+        with restoring_implementations(model) as configs:
+            for config in configs:
+                setattr(config, FIELD, PLANNED)
+            _set_traced(model, PLANNED)
+            yield
     finally:
-        for config, implementation in zip(configs, before, strict=True):
-            config._attn_implementation = implementation
+        for module, implementation in before.items():
+            set_implementation(module, implementation)
         with _lock:
             for layer, planned in outer.items():  # of an enclosing `attend_with`
                 _plans.pop(layer, None)
                 if planned is not None:
                     _plans[layer] = planned
-
-
-def _configs(model: nn.Module) -> list[Any]:
-    """The configurations of all models inside, outer ones first."""
-    configs = {id(m.config): m.config for m in model.modules() if is_model(m)}
-    return [config for config in configs.values() if hasattr(config, "_attn_implementation")]

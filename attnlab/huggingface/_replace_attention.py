@@ -6,7 +6,7 @@ Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,21 +16,20 @@ from attnlab.huggingface._attention_modules import is_cross
 from attnlab.huggingface._layer_mechanisms import Spec, mechanism_for
 from attnlab.huggingface._left_padding import RightPadded
 from attnlab.huggingface._mask_meaning import MaskMeaning, interpret_mask
+from attnlab.huggingface._score_terms import PLAIN, ScoreTerms, read_terms
 from attnlab.mask import Mask
-from attnlab.mechanism import Mechanism
+from attnlab.mechanism import Mechanism, zero_padding
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms._mechanism_per_head_group import members_of, name_of
+from attnlab.mechanisms.softmax import Softmax
 
 ALTERNATIVE = 'use attn_implementation="eager" for it'
 UNSUPPORTED = {
-    "softcap": "caps its scores",
-    "s_aux": "gives a part of each row's weight to a learned sink",
-    "position_bias": "adds a bias to its scores",
     "indices": "selects keys with its own index",
     "block_indices": "selects keys with its own index",
     "cache": "reads a paged cache (continuous batching)",
 }
-"""Options of a call that mean more than softmax(scale q k^T + mask) v."""
+"""Options of a call that mean more than softmax(scale q k^T + bias + mask) v."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +41,13 @@ class PreparedCall:
     k: Tensor
     v: Tensor
     meaning: MaskMeaning
+    terms: ScoreTerms = PLAIN
 
     def output(self) -> Tensor:
         """(B, H, T, M)"""
         mask, mechanism = self.meaning.mask, self.mechanism
+        if self.terms.describe():
+            return self._attend_with_terms()
         if self.meaning.allowed is not None:
             return self._attend_dense(self.meaning.allowed)
         if mechanism.card.cross:
@@ -63,6 +65,9 @@ class PreparedCall:
 
     def weights(self) -> Tensor:
         """(B, H, T, S), by the mechanism's definition."""
+        if self.terms.describe():
+            assert isinstance(self.mechanism, Softmax)
+            return self.terms.weights(self.q, self.k, self._allowed(), self.mechanism.beta)
         if self.meaning.allowed is not None:
             identity = torch.eye(self.k.shape[2], dtype=self.v.dtype, device=self.v.device)
             identity = identity.expand(len(self.k), self.k.shape[1], -1, -1)  # A I = A
@@ -75,9 +80,25 @@ class PreparedCall:
 
     def condition(self) -> Tensor:
         """By which factor a rounding error may grow in each row: (B, H, T, 1)."""
-        if self.meaning.allowed is not None or not self.mechanism.card.cross:
+        dense = self.meaning.allowed is not None or bool(self.terms.describe())
+        if dense or not self.mechanism.card.cross:
             return self.q.new_ones(*self.q.shape[:3], 1)
         return self.mechanism.condition(self.q, self.k, self.meaning.mask)
+
+    def _attend_with_terms(self) -> Tensor:
+        mechanism, allowed, k, v = self.mechanism, self._allowed(), self.k, self.v
+        assert isinstance(mechanism, Softmax)
+        if allowed is not None:  # anything may stand where no query sees it
+            keys = allowed.flatten(1, 2).any(1)  # (B or 1, S)
+            k, v = zero_padding(k, keys), zero_padding(v, keys)
+        dropout = mechanism.dropout if mechanism.training else 0.0
+        return self.terms.attend(self.q, k, v, allowed, mechanism.beta, dropout)
+
+    def _allowed(self) -> Tensor | None:
+        """(B or 1, H or 1, T, S): True where a query may attend; None means everywhere."""
+        if self.meaning.allowed is not None:
+            return self.meaning.allowed
+        return self.meaning.mask.allowed(self.q.shape[2], self.k.shape[2], self.q.device)
 
     def _attend_dense(self, allowed: Tensor, use_dropout: bool = True) -> Tensor:
         """For a mask that `Mask` cannot express."""
@@ -115,25 +136,46 @@ def prepare_call(
     mechanism = mechanism_for(module, spec, heads=H, head_dim=D, beta=beta, device=query.device)
     _set_dropout(mechanism, float(options.get("dropout") or 0.0))
     meaning = interpret_mask(module, query, key, mask, options)
+    terms, visible = read_terms(module, options, meaning.bias)
+    _check_terms(mechanism, module, terms)
     _check_positions(mechanism, module, meaning)
+    if visible is not None:
+        meaning = _restricted(meaning, visible, query.shape[2], key.shape[2])
     if key.shape[1] != value.shape[1]:  # more heads share one of them
         key, value = (x.repeat_interleave(H // x.shape[1], dim=1) for x in (key, value))
     key, value = key[:, :, : meaning.length], value[:, :, : meaning.length]
     if row is not None and len(query) > 1:
         query, key, value = (x[row : row + 1] for x in (query, key, value))
-        meaning = meaning.row(row)
-    return PreparedCall(mechanism, query, key, value, meaning)
+        meaning, terms = meaning.row(row), terms.row(row)
+    return PreparedCall(mechanism, query, key, value, meaning, terms.cut(meaning.length))
 
 
 def _check_options(module: nn.Module, options: dict[str, Any]) -> None:
     names = [name for name in UNSUPPORTED if options.get(name) is not None]
-    if not names and isinstance(getattr(module, "sinks", None), Tensor):
-        names = ["s_aux"]
     if names:
         raise ValueError(
             f"{type(module).__name__}: this layer {UNSUPPORTED[names[0]]}, which a replaced layer "
             f"would leave out; {ALTERNATIVE}"
         )
+
+
+def _check_terms(mechanism: Mechanism, module: nn.Module, terms: ScoreTerms) -> None:
+    """Raise if the layer does something with its scores that the mechanism does not have."""
+    described = terms.describe()
+    if described and not (isinstance(mechanism, Softmax) and mechanism.plain):
+        raise ValueError(
+            f"{name_of(mechanism)}: {type(module).__name__} {described}, which only softmax "
+            'without options supports; use attn_implementation="attnlab-softmax"'
+        )
+
+
+def _restricted(meaning: MaskMeaning, visible: Tensor, T: int, S: int) -> MaskMeaning:
+    """The same mask, and only where `visible` (B or 1, H or 1, T, S) is True."""
+    allowed = meaning.allowed
+    if allowed is None:
+        allowed = meaning.mask.allowed(T, meaning.length, visible.device)
+    visible = visible.expand(-1, -1, T, S)[..., : meaning.length]
+    return replace(meaning, allowed=visible if allowed is None else allowed & visible)
 
 
 def _split_scaling(query: Tensor, scaling: Any) -> tuple[Tensor, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from math import prod
 from typing import Any, NamedTuple
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlab.huggingface._attention_modules import attention_like, stack_of
+from attnlab.huggingface._attention_modules import CROSS_NAME, attention_like, stack_of
+from attnlab.huggingface._attention_settings import FIELD, restoring_implementations
 from attnlab.huggingface._query_positions import PositionTracker, signed_and_normalized
 from attnlab.interpret._attention_call import AttentionCall, AttentionKind, CallListener, StackName
 
@@ -36,6 +37,9 @@ class _Subscriber(NamedTuple):
     listener: CallListener
     positions: PositionTracker
     thread: int
+    end_run: Callable[[bool], bool]
+    """Called after each run with whether the model returned no weights; returns whether they were
+    read from its computation instead."""
 
 
 class _AttentionRequester:
@@ -48,10 +52,10 @@ class _AttentionRequester:
         self.names = {module: name for name, module in model.named_modules()}
         self.ran: list[nn.Module] = []
         # of running calls: whether the caller wants attentions, and a tuple; settings to restore
-        self.calls: list[tuple[bool, bool, list[tuple[Any, Any]]]] = []
+        self.calls: list[tuple[bool, bool, ExitStack]] = []
         self.graph: set[Any] = set()
         """Autograd nodes of the outputs, if gradients are requested."""
-        self.has_weights = False
+        self.has_weights = self.traced = False
         self.hooks = ExitStack()
 
     def start(self) -> None:
@@ -75,10 +79,11 @@ class _AttentionRequester:
             kwargs[name] if kwargs.get(name) is not None else getattr(self.config, name, default)
             for name, default in (("output_attentions", False), ("return_dict", True))
         )
-        self.calls.append((bool(attentions), not as_dict, self._settings()))
-        for config, _ in self.calls[-1][2]:
+        stack = ExitStack()
+        self.calls.append((bool(attentions), not as_dict, stack))
+        for config in stack.enter_context(restoring_implementations(self.model)):
             # some models look at this setting, not at the argument, to create their masks
-            config._attn_implementation = "eager"
+            setattr(config, FIELD, "eager")
         self.ran.clear()
         changed = {**kwargs, "output_attentions": True}
         return args, changed if as_dict else {**changed, "return_dict": True}
@@ -87,15 +92,6 @@ class _AttentionRequester:
         """The subscribers of this thread."""
         current = threading.get_ident()
         return [subscriber for subscriber in self.subscribers if subscriber.thread == current]
-
-    def _settings(self) -> list[tuple[Any, Any]]:
-        """Each configuration inside, outer ones first, and its attention implementation."""
-        configs = {id(m.config): m.config for m in self.model.modules() if hasattr(m, "config")}
-        return [
-            (config, config._attn_implementation)
-            for config in configs.values()
-            if hasattr(config, "_attn_implementation")
-        ]
 
     def _before_layer(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -133,8 +129,7 @@ class _AttentionRequester:
         if not self.calls or not self._active():
             return None
         attentions, as_tuple, settings = self.calls.pop()
-        for config, implementation in settings:
-            config._attn_implementation = implementation
+        settings.close()
         if not isinstance(output, dict):  # it failed, or has an unknown form
             return None
         self.graph = autograd_nodes(output) if self._wants_graph() else set()
@@ -155,10 +150,10 @@ class _AttentionRequester:
         }
         if getattr(self.config, "model_type", None) in LOCAL:
             attentions["attentions"] = attentions["encoder_attentions"] = []
-        self.has_weights = self.has_weights or any(attentions.values())
-        # in the order in which they ran: the encoder's, then each layer's self- and cross-attention
-        order = [(field, i) for field in FIELDS for i in range(len(attentions[field]))]
-        order.sort(key=lambda item: (item[0] != "encoder_attentions", item[1]))
+        returned = any(attentions.values())
+        self.has_weights = self.has_weights or returned
+        self.traced = subscriber.end_run(not returned) or self.traced
+        order = self._running_order({field: len(maps) for field, maps in attentions.items()})
         named = len(self.ran) == len(order)
         counts: Counter[str] = Counter()
         for (field, i), module in zip(
@@ -169,6 +164,20 @@ class _AttentionRequester:
             name = ".".join(filter(None, [subscriber.prefix, name]))
             name = name if counts[name] == 1 else f"{name} ({counts[name]})"
             self._report(subscriber, name, field, module or self.model, attentions[field][i])
+
+    def _running_order(self, counts: dict[str, int]) -> list[tuple[str, int]]:
+        """The maps in the order in which they ran, as field and index. By the names of the layers
+        if these tell self- from cross-attention; otherwise the encoder's, then each layer's self-
+        and cross-attention."""
+        order = [(field, i) for field in FIELDS for i in range(counts[field])]
+        order.sort(key=lambda item: (item[0] != "encoder_attentions", item[1]))
+        kinds = ["cross" if CROSS_NAME.search(self.names[m]) else "self" for m in self.ran]
+        waiting = {
+            kind: [item for item in order if FIELDS[item[0]] == kind] for kind in ("self", "cross")
+        }
+        if any(kinds.count(kind) != len(items) for kind, items in waiting.items()):
+            return order
+        return [waiting[kind].pop(0) for kind in kinds]
 
     def _report(
         self, subscriber: _Subscriber, name: str, field: str, module: nn.Module, weights: Tensor
@@ -256,10 +265,15 @@ _lock = threading.RLock()
 
 @contextmanager
 def request_attentions(
-    prefix: str, model: nn.Module, listener: CallListener, positions: PositionTracker
+    prefix: str,
+    model: nn.Module,
+    listener: CallListener,
+    positions: PositionTracker,
+    end_run: Callable[[bool], bool] = lambda _: False,
 ) -> Iterator[None]:
     """Make `model` return its attentions at every call, and pass them to `listener`."""
-    subscriber = _Subscriber(prefix, listener, positions, threading.get_ident())
+    thread = threading.get_ident()
+    subscriber = _Subscriber(prefix, listener, positions, thread, end_run)
     with _lock:
         if model not in _requesters:
             _requesters[model] = _AttentionRequester(model)
@@ -269,7 +283,9 @@ def request_attentions(
     try:
         yield
         outcome = "it ran its eager attention, to return its weights"
-        if not requester.has_weights:
+        if requester.traced:
+            outcome = "it returned no weights, and they were read from its computation"
+        elif not requester.has_weights:
             outcome = "it returned no weights, and was not captured"
             if getattr(requester.config, "model_type", None) in LOCAL:
                 outcome = "its weights are a band around the diagonal, which cannot be captured"

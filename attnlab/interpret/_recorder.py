@@ -39,6 +39,11 @@ class CapturedAttention:
         """The captured layers in the order in which they ran."""
         return self._recorder.layers() if self._layers is None else self._layers
 
+    def without_gradients(self, reason: str) -> None:
+        """Note that a backward pass failed; what it computed before is dropped."""
+        self.notes.append(reason)
+        self._recorder.drop_gradients()
+
     @property
     def difference(self) -> float | None:
         """Largest difference of any layer between weights times values and the layer's output."""
@@ -164,6 +169,11 @@ class Recorder:
             _add_gradient(part, to_cpu_float32(selected))
 
         self.handles.append(output.register_hook(on_gradient))
+
+    def drop_gradients(self) -> None:
+        self.backward = True  # it was called: no note asks for it
+        for part in [part for joined in self.joined.values() for part in joined.parts]:
+            part.gradient = None
 
     def unhook(self) -> None:
         for handle in self.handles:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from math import inf
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from attnlab._short_repr import one_line
 from attnlab.interpret._attention_flow import attention_flow
 from attnlab.interpret._capture import record
 from attnlab.interpret._head_patterns import head_patterns
@@ -24,6 +25,7 @@ from attnlab.interpret._inspected_model import (
     describe_prediction,
     gradient_target,
 )
+from attnlab.interpret._loss_check import loss_note
 from attnlab.interpret._options import CaptureLimits
 from attnlab.interpret._recorder import CapturedAttention, CaptureOptions
 from attnlab.interpret._records import (
@@ -51,6 +53,7 @@ def run_captured(
     layers = [layer for layer in captured.layers if fits(layer, prepared.sequences)]
     notes = [
         *describe_prediction(output, inspected),
+        *(loss_note(inspected.label, output.values, prepared.ids) if output.kind == "next" else ()),
         *inspected.notes,
         *prepared.notes,
         *captured.notes,
@@ -119,8 +122,16 @@ def _run_once(
         if limits.gradients:
             value, target = gradient_target(output, inspected.token, inspected.classes)
             if value.requires_grad:  # otherwise it depends on no captured layer
-                value.backward()
+                _backward(value, captured)
     return captured, replace(output, values=to_cpu_float32(output.values)), target
+
+
+def _backward(value: Tensor, captured: CapturedAttention) -> None:
+    """Gradients, unless the model's own code prevents them (it changes its tensors in place)."""
+    try:
+        value.backward()
+    except RuntimeError as error:
+        captured.without_gradients(f"No gradients: {one_line(error, 100)}.")
 
 
 @contextmanager

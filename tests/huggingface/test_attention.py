@@ -23,11 +23,14 @@ from tests.support.small_transformers import inputs, small, transformers
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
-    "name", ["bert", "albert", "gpt2", "llama", "mistral", "gemma3", "vit", "bart"]
+    "name",
+    ["bert", "albert", "gpt2", "llama", "mistral", "gemma2", "gemma3", "gpt_oss", "t5", "vit"]
+    + ["bart", "bloom", "falcon", "gptj", "xlnet", "deberta", "mpnet", "mvp", "data2vec_vision"],
 )
 def test_softmax_equals_eager_with_padding_and_gradients(name: str, dtype: torch.dtype) -> None:
     batch = inputs(name)
-    narrow = name in ("llama", "mistral", "gemma3", "vit")  # their eager softmax is float32
+    # their eager softmax or scores are float32
+    narrow = name in ("llama", "mistral", "gemma2", "gemma3", "vit", "bloom", "gptj", "falcon")
     if dtype == torch.float64:
         batch = {k: v.to(dtype) if v.is_floating_point() else v for k, v in batch.items()}
         if narrow:  # and NaN for a row with left padding

@@ -174,21 +174,24 @@ def test_settings_are_restored_after_an_error() -> None:
     assert str([(m._forward_hooks, m._forward_pre_hooks) for m in model.modules()]) == hooks
 
 
-def test_model_without_weights_raises() -> None:
-    """The error suggests eager attention, which returns weights here."""
+def test_model_that_returns_no_weights() -> None:
+    """They are read from its computation, and equal those of eager attention."""
     batch = inputs("data2vec_vision")
-    model = small("data2vec_vision")
-    with (
-        pytest.raises(ValueError, match="returned no weights") as error,
-        torch.no_grad(),
-        attnlab.capture(model),
-    ):
-        model(**batch)
-    assert 'attn_implementation="eager"' in str(error.value)
-    model = small("data2vec_vision", "eager")
-    with torch.no_grad(), attnlab.capture(model) as captured:
-        model(**batch)
-    assert len(captured.layers) == 2
+    results = []
+    for implementation in ("sdpa", "eager"):
+        model = small("data2vec_vision", implementation)
+        with torch.no_grad(), attnlab.capture(model) as captured:
+            model(**batch)
+        results.append(captured)
+    fused, eager = results
+    assert "they were read from its computation" in fused.notes[0]
+    assert fused.difference is not None
+    assert fused.difference < 1e-5
+    assert len(fused.layers) == len(eager.layers) == 2
+    for layer, other in zip(fused.layers, eager.layers, strict=True):
+        assert layer.weights is not None
+        assert other.weights is not None
+        assert torch.allclose(layer.weights, other.weights, atol=1e-5)
 
 
 def test_band_of_weights_raises() -> None:

@@ -22,16 +22,18 @@ from tests.support.small_transformers import inputs, small, transformers
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "reason"),
     [
-        ("gemma2", "needs more than plain scaled dot-product"),
-        ("gpt_oss", "needs more than plain scaled dot-product"),
-        ("t5", "adds a bias"),
+        ("gemma2", "Gemma2Attention caps its scores"),
+        ("gpt_oss", "GptOssAttention gives a part of each row's weight to a learned sink"),
+        ("t5", "T5Attention adds a bias to its scores"),
+        ("bloom", "BloomAttention adds a bias to its scores"),
     ],
 )
-def test_unsupported_models_raise(name: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        run(small(name, "attnlab-softmax"), inputs(name))
+def test_only_softmax_has_caps_sinks_and_biases(name: str, reason: str) -> None:
+    register("elu")
+    with pytest.raises(ValueError, match=f"elu: {reason}, which only softmax without options"):
+        run(small(name, "attnlab-elu"), inputs(name))
 
 
 @pytest.mark.parametrize(
@@ -39,43 +41,35 @@ def test_unsupported_models_raise(name: str, message: str) -> None:
     [
         ({"softcap": 30.0}, "caps its scores"),
         ({"s_aux": torch.zeros(6)}, "learned sink"),
-        ({"position_bias": torch.zeros(1, 6, 5, 5)}, "adds a bias"),
+        ({"position_bias": torch.ones(1, 6, 5, 5)}, "adds a bias"),
         ({"indices": torch.zeros(2, 5, 3)}, "with its own index"),
     ],
 )
 def test_unsupported_options_raise(option: dict[str, Any], message: str) -> None:
     q, k, v = (torch.randn(2, H, 5, 4) for H in (6, 2, 2))
     with pytest.raises(ValueError, match=message):
-        call("attnlab-softmax", attention_of(small("llama"), 0), q, k, v, **option)
+        call("attnlab-relu", attention_of(small("llama"), 0), q, k, v, **option)
 
 
 def test_model_with_other_attention_raises() -> None:
-    """Its encoder has its own attention, which would misread attnlab's masks."""
+    """Its encoder attends to blocks, which no mechanism can replace."""
     settings: dict[str, Any] = {"vocab_size": 60, "d_model": 24}
     for part in ("encoder", "decoder"):
         settings |= {f"{part}_layers": 1, f"{part}_attention_heads": 3, f"{part}_ffn_dim": 30}
     config = transformers.BigBirdPegasusConfig(**settings)
     kind = transformers.BigBirdPegasusForConditionalGeneration
-    with pytest.raises(ValueError, match="needs more than plain"):
+    with pytest.raises(ValueError, match="attends to blocks of keys"):
         kind._from_config(config, attn_implementation="attnlab-softmax")
-
-
-@pytest.mark.parametrize("name", ["bloom", "falcon", "mpnet", "xlnet"])
-def test_models_without_the_interface_raise(name: str) -> None:
-    """transformers would accept the name, and run the model's own attention."""
-    with pytest.raises(ValueError, match="does not use transformers' AttentionInterface"):
-        small(name, "attnlab-favor")
+    model = small("longformer")
+    before = model.config._attn_implementation
+    with pytest.raises(ValueError, match="LongformerModel: computes a band"):
+        model.set_attn_implementation("attnlab-softmax")
     with (
-        pytest.raises(ValueError, match="does not use transformers' AttentionInterface"),
-        attend_with(small(name), "favor"),
+        pytest.raises(ValueError, match="computes a band around the diagonal"),
+        attend_with(model, "elu"),
     ):
         pass
-    model = small(name)
-    before = model.config._attn_implementation
-    with pytest.raises(ValueError, match="does not use transformers' AttentionInterface"):
-        model.set_attn_implementation("attnlab-favor")
-    model.set_attn_implementation("eager")
-    assert model.config._attn_implementation in (before, "eager")
+    assert model.config._attn_implementation == before
 
 
 def test_invalid_specifications() -> None:

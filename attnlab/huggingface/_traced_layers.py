@@ -1,0 +1,120 @@
+"""Layers that compute their attention themselves: runs them with a mechanism, or observes them.
+
+Such a layer runs under an `AttentionTracer`. Hooks turn it on and off; the name of the
+implementation is an attribute of the layer, so that a copy of the model has it too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from attnlab.huggingface._attention_modules import attention_like, uses_interface
+from attnlab.huggingface._trace_attention import AttentionTracer, TracedCall, batch_of
+
+ATTRIBUTE = "_attnlab_implementation"
+NOT_DOT_PRODUCTS = ("Deformable",)
+"""In class names: weights that do not come from queries and keys. Such layers are left alone."""
+REASONS = {
+    "big_bird": "attends to blocks of keys, which it gathers itself",
+    "bigbird_pegasus": "attends to blocks of keys, which it gathers itself",
+    "dinat": "attends to a neighborhood of each pixel in one operation of another package",
+    "led": "computes a band around the diagonal in chunks",
+    "longformer": "computes a band around the diagonal in chunks",
+    "mra": "approximates its matrix at several resolutions",
+    "nystromformer": "approximates its matrix by landmarks",
+    "reformer": "sorts its tokens by hashes and attends in chunks",
+    "yoso": "samples its matrix by hashes",
+}
+"""By model type: why the attention is more than softmax(q k^T) v."""
+
+Replace = Callable[[str, nn.Module, TracedCall], Tensor]
+Observe = Callable[[nn.Module, str, TracedCall, Tensor], None]
+
+replacement: list[Replace] = []  # set by `_register`, which imports this module
+_observers: dict[nn.Module, list[Observe]] = {}
+_open: dict[tuple[int, nn.Module], AttentionTracer] = {}
+_lock = threading.RLock()
+
+
+def traceable(model: nn.Module) -> Iterator[nn.Module]:
+    """The layers of a model that compute their attention themselves."""
+    for module in model.modules():
+        if attention_like(module) and not uses_interface(module):
+            yield module
+
+
+def is_dot_product(module: nn.Module) -> bool:
+    return not any(word in type(module).__name__ for word in NOT_DOT_PRODUCTS)
+
+
+def implementation_of(module: nn.Module) -> str | None:
+    """The attnlab implementation that this layer runs with."""
+    name: str | None = getattr(module, ATTRIBUTE, None)
+    return name
+
+
+def set_implementation(module: nn.Module, name: str | None) -> None:
+    """Run the layer with an attnlab implementation; None: as it is."""
+    setattr(module, ATTRIBUTE, name)
+    if name is not None and _begin not in module._forward_pre_hooks.values():
+        module.register_forward_pre_hook(_begin, with_kwargs=True)
+        module.register_forward_hook(_end, always_call=True)
+
+
+@contextmanager
+def observe(modules: list[nn.Module], on_call: Observe) -> Iterator[None]:
+    """Pass every attention of these layers to `on_call`."""
+    handles = []
+    with _lock:
+        for module in modules:
+            _observers[module] = [*_observers.get(module, []), on_call]
+            if _begin not in module._forward_pre_hooks.values():
+                handles.append(module.register_forward_pre_hook(_begin, with_kwargs=True))
+                handles.append(module.register_forward_hook(_end, always_call=True))
+    try:
+        yield
+    finally:
+        with _lock:
+            for handle in handles:
+                handle.remove()
+            for module in modules:
+                _observers[module] = [x for x in _observers[module] if x is not on_call]
+                if not _observers[module]:
+                    del _observers[module]
+
+
+def _begin(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    name, observers = implementation_of(module), _observers.get(module, [])
+    if name is None and not observers:
+        return
+
+    def on_attention(call: TracedCall) -> Tensor | None:
+        output = None
+        if name is not None:
+            output = replacement[0](name, module, call)
+        for observer in observers:
+            observer(module, name or "eager", call, call.output if output is None else output)
+        return output
+
+    tracer = AttentionTracer(batch_of(args, kwargs), on_attention)
+    tracer.__enter__()
+    _open[threading.get_ident(), module] = tracer
+
+
+def _end(module: nn.Module, args: Any, output: Any) -> None:
+    del args
+    tracer = _open.pop((threading.get_ident(), module), None)
+    if tracer is None:
+        return
+    tracer.__exit__(None, None, None)
+    name, failed = implementation_of(module), output is None
+    if name is not None and not tracer.count and not failed and is_dot_product(module):
+        raise ValueError(
+            f"{type(module).__name__}: computes no softmax(q k^T) v that attnlab recognizes, so "
+            f'{name} cannot replace it; use attn_implementation="eager"'
+        )

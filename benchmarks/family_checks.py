@@ -1,0 +1,405 @@
+"""Runs look, capture and a replacement on one tiny model, and compares them with eager attention.
+
+Letters: B batch, H heads, T queries, S keys.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from family_models import FIRST_WORD, LAST_WORD, VOCABULARY, B, T, build, candidate_inputs
+from torch import Tensor, nn
+
+import attnlab
+from attnlab.huggingface import register
+from attnlab.huggingface._attention_modules import uses_interface
+
+Outcome = tuple[str, str]
+"""equal, part, refused, wrong, crash or untested; and the reason."""
+TOLERANCE = 1e-4
+STRATEGIES = 3  # ways to shrink a configuration
+
+
+class NotBuilt(Exception):
+    """No small model of this family runs with the inputs that we know."""
+
+
+def check_family(family: str, kind: str) -> dict[str, Any]:
+    """The row of one family."""
+    row: dict[str, Any] = {"family": family, "class": kind}
+    try:
+        model, inputs = running_model(family, kind)
+    except NotBuilt as error:
+        return {**row, "built": False, "reason": str(error)}
+    row |= {"built": True, "inputs": {name: list(x.shape) for name, x in inputs.items()}}
+    row["attention"] = has_attention(model)
+    row["recurrent"] = recurrent_layers(model)
+    if not row["attention"]:
+        return row
+    expected = eager_weights(model, inputs)
+    row["eager"] = len(expected)
+    row["capture"], row["layers"] = check_capture(model, inputs, expected)
+    row["row"] = check_row(model, inputs)
+    row["unchanged"] = check_unchanged(model, inputs)
+    row["look"] = check_look(model, inputs)
+    row["replace"] = check_replacement(model, inputs)
+    return row
+
+
+def running_model(family: str, kind: str) -> tuple[Any, dict[str, Tensor]]:
+    """A model and inputs with which it runs."""
+    reason = ""
+    for strategy in range(STRATEGIES):
+        try:
+            model = build(family, kind, strategy)
+        except Exception as error:
+            reason = reason or f"cannot be built small: {last_line(error)}"
+            continue
+        for inputs in candidate_inputs(model):
+            try:
+                outputs = run(model, inputs)
+            except Exception as error:
+                reason = reason or f"does not run: {last_line(error)}"
+                continue
+            if outputs and all(bool(x.isfinite().all()) for x in outputs):
+                return model, inputs
+            reason = reason or "its outputs are not finite"
+    raise NotBuilt(reason or "no input fits")
+
+
+def has_attention(model: nn.Module) -> bool:
+    names = [type(module).__name__.lower() for module in model.modules()]
+    return any(uses_interface(m) for m in model.modules()) or any("attention" in n for n in names)
+
+
+def recurrent_layers(model: nn.Module) -> int:
+    words = ("mamba", "rwkv", "deltanet", "mixer2", "recurrentblock", "lstmlayer", "retention")
+    names = [type(module).__name__.lower() for module in model.modules()]
+    return sum(any(word in name for word in words) for name in names)
+
+
+def last_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+@torch.no_grad()
+def run(model: Any, inputs: dict[str, Tensor], **options: Any) -> list[Tensor]:
+    """All floating-point outputs."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outputs = model(**inputs, **options)
+    return list(tensors(outputs))
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            if "attention" not in str(name) and "past_key_values" not in str(name):
+                yield from tensors(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from tensors(part)
+
+
+def with_padding(inputs: dict[str, Tensor]) -> dict[str, Tensor] | None:
+    """The second row has padding at the end."""
+    if "input_ids" not in inputs:
+        return None
+    mask = torch.ones_like(inputs["input_ids"])
+    mask[1, -3:] = 0
+    return {**inputs, "attention_mask": mask}
+
+
+@contextmanager
+def eager(model: Any) -> Iterator[Any]:
+    """A copy of the model with its eager attention."""
+    other = copy.deepcopy(model)
+    for module in other.modules():
+        config = getattr(module, "config", None)
+        if hasattr(config, "_attn_implementation_internal"):
+            config._attn_implementation = "eager"
+    yield other
+
+
+def eager_weights(model: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
+    """The weights (B, H, T, S) that the model returns itself."""
+    with eager(model) as other:
+        try:
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.manual_seed(0)
+                outputs = other(**inputs, output_attentions=True)
+        except Exception:
+            return []
+    found: list[Tensor] = []
+
+    def collect(value: Any) -> None:
+        if isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point():
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            for part in value:
+                collect(part)
+        elif isinstance(value, dict):
+            for part in value.values():
+                collect(part)
+
+    def visit(value: Any) -> None:
+        if isinstance(value, dict):
+            for name, part in value.items():
+                if "attentions" in str(name):
+                    collect(part)
+                else:
+                    visit(part)
+
+    visit(outputs)
+    return [x for x in found if looks_like_weights(x)]
+
+
+def looks_like_weights(x: Tensor) -> bool:
+    """Some models return scores or offsets under this name."""
+    sums = x.sum(-1)
+    return bool((x >= 0).all() and (x <= 1 + 1e-5).all() and (sums <= 1 + 1e-3).all())
+
+
+def attempt(function: Callable[[], Outcome]) -> Outcome:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function()
+    except ValueError as error:
+        text = " ".join(str(error).split())
+        module = traceback.extract_tb(error.__traceback__)[-1].filename
+        if "attnlab" in module or "needs more than this input" in text:
+            return "refused", text[:300]
+        return "crash", last_line(error)
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return "crash", f"{last_line(error)} ({Path(frame.filename).name}:{frame.lineno})"
+
+
+def judge(layers: list[Any], notes: list[str], expected: list[Tensor], row: int) -> Outcome:
+    """Whether the weights of the layers are those of eager attention."""
+    if not layers:
+        return "refused", "; ".join(notes) or "no layer was captured"
+    for layer in layers:
+        if layer.doubtful:
+            return "wrong", f"{layer.name}: differs by {layer.difference}"
+    free = [layer for layer in layers if layer.weights is not None]
+    unmatched = 0
+    for weights in expected:
+        index = min(row * len(weights) // B, len(weights) - 1)
+        match = next((x for x in free if same(x.weights, weights[index])), None)
+        if match is None:
+            unmatched += 1
+        else:
+            free.remove(match)
+    loose = [layer.name for layer in free if layer.difference is None]
+    missed = [note for note in notes if note.startswith("Not captured")]
+    if unmatched and loose:
+        return "wrong", f"{loose[0]}: is not what eager attention returns"
+    if missed:
+        return "part", missed[0][:300]
+    if unmatched and len(layers) < len(expected):
+        return (
+            "part",
+            f"{unmatched} of {len(expected)} maps that eager attention returns are missing",
+        )
+    if loose and not expected:
+        return "equal", "nothing to compare with: the model returns no attention otherwise"
+    return "equal", ""
+
+
+def same(weights: Tensor, other: Tensor) -> bool:
+    if weights.shape != other.shape:
+        return False
+    return bool(torch.allclose(weights, other.float(), atol=TOLERANCE))
+
+
+def check_capture(
+    model: Any, inputs: dict[str, Tensor], expected: list[Tensor]
+) -> tuple[Outcome, int]:
+    count = 0
+
+    def act() -> Outcome:
+        nonlocal count
+        with torch.no_grad(), attnlab.capture(model) as captured:
+            torch.manual_seed(0)
+            model(**inputs)
+        count = len(captured.layers)
+        return judge(captured.layers, captured.notes, expected, 0)
+
+    return attempt(act), count
+
+
+def check_row(model: Any, inputs: dict[str, Tensor]) -> Outcome:
+    """The second row of the batch."""
+
+    def act() -> Outcome:
+        with torch.no_grad(), attnlab.capture(model, row=1) as captured:
+            torch.manual_seed(0)
+            model(**inputs)
+        return judge(captured.layers, captured.notes, [], 1)
+
+    return attempt(act)
+
+
+def implementations(model: nn.Module) -> list[Any]:
+    found: list[Any] = []
+
+    def visit(config: Any) -> None:
+        found.append(config._attn_implementation_internal)
+        for value in vars(config).values():
+            if hasattr(value, "_attn_implementation_internal"):
+                visit(value)
+
+    for module in model.modules():
+        if hasattr(getattr(module, "config", None), "_attn_implementation_internal"):
+            visit(module.config)
+    return found
+
+
+def check_unchanged(model: Any, inputs: dict[str, Tensor]) -> Outcome:
+    """The model is the same after a capture: settings, and outputs to the bit."""
+
+    def act() -> Outcome:
+        before, settings = run(model, inputs), implementations(model)
+        again = run(model, inputs)
+        try:
+            with attnlab.capture(model, memory=1.0):
+                run(model, inputs)
+        except Exception:
+            pass  # judged elsewhere; the model must be the same all the more
+        if implementations(model) != settings:
+            return "wrong", "another attention implementation after a capture"
+        after = run(model, inputs)
+        if not all(torch.equal(x, y) for x, y in zip(before, again, strict=True)):
+            return "untested", "two runs of the model itself differ"
+        if not all(torch.equal(x, y) for x, y in zip(before, after, strict=True)):
+            return "wrong", "other outputs after a capture"
+        return "equal", ""
+
+    return attempt(act)
+
+
+def tokenizer() -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["<pad>", "<s>", "</s>", "<unk>", "<mask>"]
+    names = [*special, *(f"w{i}" for i in range(FIRST_WORD, VOCABULARY))]
+    made = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.post_processor = processors.TemplateProcessing(
+        single="$A", pair="$A $B", special_tokens=[]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", bos_token="<s>", eos_token="</s>",
+        unk_token="<unk>", mask_token="<mask>",
+    )  # fmt: skip
+
+
+def text_of(ids: list[int]) -> str:
+    assert all(FIRST_WORD <= i < LAST_WORD for i in ids)
+    return " ".join(f"w{i}" for i in ids)
+
+
+def check_look(model: Any, inputs: dict[str, Tensor]) -> Outcome:
+    """A page about the first row; its weights are compared with eager attention on that row."""
+
+    def act() -> Outcome:
+        arguments: dict[str, Any] = {"control": False}
+        one = {name: x[:1] for name, x in inputs.items()}
+        with tempfile.TemporaryDirectory() as folder:
+            if model.main_input_name == "pixel_values" and "pixel_values" in inputs:
+                arguments |= {"image": image_file(Path(folder), inputs["pixel_values"])}
+                processor = image_processor(inputs["pixel_values"])
+                one = {}
+            else:
+                processor = tokenizer()
+                ids = inputs.get("input_ids")
+                arguments["text"] = text_of([7] * T if ids is None else ids[0].tolist())
+                if "decoder_input_ids" in inputs:
+                    arguments["pair"] = text_of(inputs["decoder_input_ids"][0].tolist())
+            result = attnlab.look(model, tokenizer=processor, **arguments)
+        panel = result.panels[0]
+        if set(one) - {"input_ids"} or not one:
+            one = {}
+        expected = eager_weights(model, one) if one else []
+        outcome = judge(panel.layers, result.capture.notes, expected, 0)
+        skipped = [note for note in result.capture.notes if "are not shown" in note]
+        if outcome[0] == "equal" and skipped:
+            return "part", skipped[0]
+        return outcome
+
+    return attempt(act)
+
+
+def image_file(folder: Path, pixels: Tensor) -> Path:
+    from PIL import Image
+
+    generator = torch.Generator().manual_seed(4)
+    size = pixels.shape[-2:]
+    image = torch.randint(0, 256, (*size, 3), generator=generator).to(torch.uint8)
+    path = folder / "image.png"
+    Image.fromarray(image.numpy()).save(path)
+    return path
+
+
+def image_processor(pixels: Tensor) -> Any:
+    from transformers import ViTImageProcessor
+
+    height, width = pixels.shape[-2:]
+    return ViTImageProcessor(size={"height": height, "width": width})
+
+
+def check_replacement(model: Any, inputs: dict[str, Tensor]) -> Outcome:
+    """attnlab-softmax against eager, without padding and at the tokens before padding."""
+
+    def act() -> Outcome:
+        register()
+        replaced = copy.deepcopy(model)
+        replaced.set_attn_implementation("attnlab-softmax")
+        with eager(model) as other:
+            outcome = differ(run(other, inputs), run(replaced, inputs))
+            padded = with_padding(inputs)
+            if outcome is None and padded is not None:
+                try:
+                    expected = run(other, padded)
+                except Exception:
+                    padded = None  # this model takes no mask
+                if padded is not None:
+                    real = padded["attention_mask"].bool()
+                    outcome = differ(
+                        [real_part(x, real) for x in expected],
+                        [real_part(x, real) for x in run(replaced, padded)],
+                    )
+        return ("equal", "") if outcome is None else ("wrong", outcome)
+
+    return attempt(act)
+
+
+def real_part(x: Tensor, real: Tensor) -> Tensor:
+    return x[real] if x.shape[:2] == real.shape else x[:1]
+
+
+def differ(expected: list[Tensor], outputs: list[Tensor]) -> str | None:
+    """How far two lists of outputs differ; None if not beyond rounding."""
+    if [x.shape for x in expected] != [x.shape for x in outputs]:
+        return "outputs of other shapes"
+    worst = 0.0
+    for x, y in zip(expected, outputs, strict=True):
+        if x.numel() and bool(x.isfinite().all()):
+            worst = max(worst, float((x - y).abs().amax()) / max(1.0, float(x.abs().amax())))
+    return f"outputs differ by {worst:.2g}" if not worst < 1e-3 else None

@@ -1,0 +1,382 @@
+"""A tiny model of every family of transformers, from its configuration classes alone.
+
+Sizes are shrunk by the names of the fields. A family is a `model_type` that an auto class knows.
+Weights are drawn anew, so large that attention is far from uniform; windows are shorter than the
+text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+WIDTH, HEADS, KEY_HEADS, HEAD_DIM, LAYERS, FEED_FORWARD = 32, 4, 2, 8, 2, 48
+VOCABULARY, FIRST_WORD, LAST_WORD = 99, 5, 50
+B, T, TARGET = 2, 11, 5  # rows, tokens, tokens of a decoder
+IMAGE, PATCH, WINDOW = 32, 8, 4
+MAX_LAYERS = 8
+
+# the class of a family: the first of these lists that has it
+LISTS = (
+    "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "MASKED_LM", "CAUSAL_LM", "IMAGE_TEXT_TO_TEXT",
+    "MULTIMODAL_LM", "IMAGE_CLASSIFICATION", "", "PRETRAINING", "TEXT_ENCODING", "AUDIO_CLASSIFICATION", "CTC",
+    "OBJECT_DETECTION", "ZERO_SHOT_OBJECT_DETECTION", "UNIVERSAL_SEGMENTATION",
+    "SEMANTIC_SEGMENTATION", "DEPTH_ESTIMATION", "VIDEO_CLASSIFICATION", "MASK_GENERATION",
+    "TEXT_TO_WAVEFORM", "TEXT_TO_SPECTROGRAM", "KEYPOINT_DETECTION", "KEYPOINT_MATCHING",
+    "IMAGE_TO_IMAGE", "TIME_SERIES_PREDICTION", "TEXT_RECOGNITION", "TABLE_RECOGNITION",
+    "POSE_ESTIMATION", "RNNT", "TDT", "RETRIEVAL", "IMAGE_MATTING",
+    "ZERO_SHOT_IMAGE_CLASSIFICATION", "BACKBONE",
+)  # fmt: skip
+
+Rule = tuple[str, int]
+RULES: tuple[Rule, ...] = (  # the first pattern that fits a field's name; numbers only shrink
+    (r"vocab_size.*|vocab_size|.*_vocab(ulary)?_size|n_tokens|num_tokens|codebook_size", VOCABULARY),
+    (r"num_kv_shared_layers|num_nextn_predict_layers|num_mtp_layers|num_conv_layers", 0),
+    (r"first_k_dense_replace|num_dense_layers|first_last_k|num_mem_blocks", 1),
+    (r"(.*_)?(num_)?(key_value|kv)_heads|n_head_kv|n_kv_heads|num_key_value_groups", KEY_HEADS),
+    (r".*multi_query_group_num|.*attention_groups", KEY_HEADS),
+    (r".*num_query_heads|(.*_)?(num_|n_)?(attention_|attn_|self_)?heads?|n_head|.*n_heads", HEADS),
+    (r".*linear_num_(key|value)_heads|.*attention_heads.*|.*num_heads.*", HEADS),
+    (r".*head_dim|.*head_size|d_kv|dim_head|d_head|kv_channels|.*dim_per_head", HEAD_DIM),
+    (r"rotary_dim", 4),
+    (r".*lora_rank|.*low_rank.*", 16),
+    (r"(num_|n_)?(.*_)?(layers|layer|depth|blocks)", LAYERS),
+    (r".*num_hidden_layers.*|n_layer|.*num_encoder_blocks", LAYERS),
+    (r".*experts_per_tok.*|.*moe_topk|.*top_k_experts|.*experts_top_k", 2),
+    (r".*shared_experts|moe_num_shared_experts", 1),
+    (r"(num_|n_)?(.*_)?experts", 4),
+    (r"n_group|num_expert_group", 2),
+    (r"topk_group", 1),
+    (r"index_topk", 4),
+    (r".*(intermediate_size|ffn_dim|ffn_size|d_ff|n_inner|mlp_dim|d_inner|feed_?forward.*)",
+     FEED_FORWARD),
+    (r".*dim_feedforward|.*ffn_hidden_size|.*intermediate_dim", FEED_FORWARD),
+    (r".*(sliding_window|attention_window|local_attention|attention_chunk_size|local_window)",
+     WINDOW),
+    (r"sliding_window_size|attention_window_size|block_length|window", WINDOW),
+    (r"max_source_positions", 24),
+    (r".*(max_position|max_.*positions|n_positions|n_ctx|max_length|max_seq_len|context_length).*",
+     128),
+    (r"image_size|.*_image_size|img_size", IMAGE),
+    (r"num_queries|num_query_tokens|num_latents|resampler_n_latents", 7),
+    (r"num_mel_bins|n_mels", 16),
+    (r"num_frames", 4),
+    (r"(.*_)?num_labels|num_buckets|type_vocab_size", 8),
+    (r"num_channels|in_channels|in_chans|.*num_input_channels|input_channels", 3),
+    (r".*(hidden_size|d_model|n_embd|embed_dim|embedding_size|projection_dim|hidden_dim|"
+     r"embedding_dim|emb_dim|output_dim|latent_dim|d_latents|width|conv_dim|d_embed|embed_dims"
+     r"|hidden_channels|out_channels|_channels|_dim|dim|_width|_hidden_size.*|_size_per_layer_input"
+     r"|fpn_.*|pool_size|output_size)", WIDTH),
+)  # fmt: skip
+KEPT = re.compile(
+    r".*(kernel|stride|patch_size|ratio|merge_size|group_size|dilation|label|_id|_ids|_index|seed|"
+    r"resolution|scale|factor|sampling|bins|temporal|interval|period|offset|rel_pos|max_distance|"
+    r"relative_attention|layer_idx|_layer_id|points|num_feature_levels|state|chunk_size)$"
+)
+SAME = re.compile(r".*_token_ids?$|.*_token_index$|.*_id$")
+
+OVERRIDES: dict[str, dict[str, Any]] = {  # what no rule can know
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2},
+    "t5": {"feed_forward_proj": "gated-gelu"},
+}
+
+
+def families() -> dict[str, str]:
+    """The name of the class of each family."""
+    from transformers.models.auto import configuration_auto, modeling_auto
+
+    chosen: dict[str, str] = {}
+    for name in LISTS:
+        variable = f"MODEL_FOR_{name}_MAPPING_NAMES" if name else "MODEL_MAPPING_NAMES"
+        for family, kind in getattr(modeling_auto, variable, {}).items():
+            kind = kind[0] if isinstance(kind, tuple | list) else kind
+            if family in configuration_auto.CONFIG_MAPPING_NAMES:
+                chosen.setdefault(family, kind)
+    return dict(sorted(chosen.items()))
+
+
+def config_of(family: str, strategy: int = 0) -> Any:
+    """The family's configuration with small sizes; higher strategies shrink less."""
+    from transformers import CONFIG_MAPPING
+
+    kind = CONFIG_MAPPING[family]
+    changes = {**shrunk(_default(kind), strategy), **OVERRIDES.get(family, {})}
+    return kind(**changes)
+
+
+def _default(kind: Any) -> Any:
+    try:
+        return kind()
+    except Exception:  # two models in one need their configurations
+        from transformers import BertConfig, GPT2Config, ViTConfig
+
+        if "text_config" in inspect.signature(kind.__init__).parameters or "Dual" in kind.__name__:
+            return kind.from_vision_text_configs(ViTConfig(), BertConfig())
+        encoder = ViTConfig() if "Vision" in kind.__name__ else BertConfig()
+        decoder = GPT2Config() if "Vision" in kind.__name__ else BertConfig()
+        return kind.from_encoder_decoder_configs(encoder, decoder)
+
+
+def shrunk(config: Any, strategy: int = 0) -> dict[str, Any]:
+    """The fields of a configuration that change, with their new values."""
+    changes: dict[str, Any] = {}
+    free_ids = iter(range(LAST_WORD + 1, VOCABULARY))
+    types = _layer_types(config)
+    for name, value in _fields(config):
+        if hasattr(value, "sub_configs") or hasattr(value, "to_diff_dict"):
+            inner = shrunk(value, strategy)
+            if value.model_type:
+                inner["model_type"] = value.model_type
+            changes[name] = inner if name in config.sub_configs else type(value)(**inner)
+        elif SAME.match(name) and isinstance(value, int) and value >= FIRST_WORD:
+            changes[name] = next(free_ids)
+        elif SAME.match(name) and _ints(value) and max(value) >= FIRST_WORD:
+            changes[name] = [next(free_ids) for _ in value]
+        elif isinstance(value, bool) or value is None:
+            continue
+        elif KEPT.match(name) and name not in ("index_topk",):
+            if name == "patch_size" and isinstance(value, int) and value > PATCH and strategy < 2:
+                changes[name] = PATCH
+        elif isinstance(value, int):
+            new = _shrink_number(name, value, strategy)
+            if new is not None and new < value:
+                changes[name] = new
+        elif _ints(value):
+            new_list = _shrink_list(name, value, strategy)
+            if new_list is not None:
+                changes[name] = new_list
+    for field, layer_types in types.items():
+        changes[field] = layer_types
+        for count in ("num_hidden_layers", "num_layers", "n_layer"):
+            if hasattr(config, count):
+                changes[count] = len(layer_types)
+    return changes
+
+
+def _fields(config: Any) -> Iterator[tuple[str, Any]]:
+    accepted = inspect.signature(type(config).__init__).parameters
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
+    for name, value in vars(config).items():
+        if name.startswith("_") or name in ("transformers_version", "id2label", "label2id"):
+            continue
+        if name in accepted or takes_any:
+            yield name, value
+
+
+def _ints(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) > 0
+        and all(isinstance(x, int) and not isinstance(x, bool) for x in value)
+    )
+
+
+def _layer_types(config: Any) -> dict[str, list[str]]:
+    """The kinds of layers, if there are several: so many layers that each kind is there."""
+    result = {}
+    for name, value in vars(config).items():
+        if not isinstance(value, list) or not value or not all(isinstance(x, str) for x in value):
+            continue
+        if not name.endswith(("layer_types", "layers_block_type", "block_types")):
+            continue
+        first = [value.index(kind) for kind in set(value)]
+        result[name] = value[: max(LAYERS, min(MAX_LAYERS, max(first) + 1))]
+    lengths = {len(value) for value in result.values()}
+    return {name: getattr(config, name)[: max(lengths)] for name in result}
+
+
+def _shrink_number(name: str, value: int, strategy: int) -> int | None:
+    for pattern, number in RULES:
+        if re.fullmatch(pattern, name):
+            if number in (WIDTH, HEAD_DIM, FEED_FORWARD) and strategy >= 2:
+                return None
+            if number == WIDTH and strategy == 1:
+                return WIDTH * 2 if value > WIDTH * 2 else None
+            if number == KEY_HEADS and value >= 8 * KEY_HEADS:
+                return HEADS if name == "num_key_value_heads" and value > 16 else KEY_HEADS
+            return number
+    return None
+
+
+def _shrink_list(name: str, value: Any, strategy: int) -> Any:
+    if re.search(r"depths|num_(conv|hidden_)?layers|_layers$|num_blocks|layers_per", name):
+        return type(value)(min(x, 2) for x in value)
+    if strategy >= 2:
+        return None
+    if re.search(r"heads", name):
+        return type(value)(min(x, 2) for x in value)
+    if re.search(r"hidden_sizes|channels|embed_dims?|dims|_sizes$|conv_dim|widths", name):
+        if re.search(r"patch|kernel|stride|window|image|crop|pool|feature_sizes", name):
+            return None
+        return type(value)(min(x, WIDTH) for x in value)
+    if re.search(r"image_size|img_size", name):
+        return type(value)(min(x, IMAGE) for x in value)
+    return None
+
+
+def build(family: str, kind_name: str, strategy: int = 0) -> nn.Module:
+    """The model in evaluation mode, with its default attention implementation."""
+    import transformers
+
+    config = config_of(family, strategy)
+    kind = getattr(transformers, kind_name)
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        count = sum(p.numel() for p in kind(config_of(family, strategy)).parameters())
+    if count > 3e8:
+        raise ValueError(f"a small model still has {count:.1e} parameters")
+    model = kind(config)
+    draw_weights(model)
+    return model.eval()
+
+
+@torch.no_grad()
+def draw_weights(model: nn.Module) -> None:
+    generator = torch.Generator().manual_seed(1)
+    for parameter in model.parameters():
+        if not parameter.is_floating_point():
+            continue
+        if parameter.dim() > 1:
+            fan_in = parameter.numel() // max(1, parameter.shape[0])
+            noise = torch.randn(parameter.shape, generator=generator) / max(1, fan_in) ** 0.5
+            parameter.copy_(noise)
+        else:
+            noise = 0.1 * torch.randn(parameter.shape, generator=generator)
+            parameter.copy_(torch.nan_to_num(parameter.float()).clamp(-10, 10) + noise)
+
+
+def words(rows: int, count: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(FIRST_WORD, LAST_WORD, (rows, count), generator=generator)
+
+
+def _setting(config: Any, names: tuple[str, ...], default: Any) -> Any:
+    """The first of these fields in the configuration or in one inside it."""
+    inner = [value for value in vars(config).values() if hasattr(value, "sub_configs")]
+    for name in names:
+        if isinstance(getattr(config, name, None), int | list | tuple):
+            return getattr(config, name)
+    for part in inner:
+        found = _setting(part, names, None)
+        if found is not None:
+            return found
+    return default
+
+
+def candidate_inputs(model: Any) -> Iterator[dict[str, Tensor]]:
+    """Inputs to try, the likeliest first."""
+    accepted = inspect.signature(model.forward).parameters
+    main, config = model.main_input_name, model.config
+    required = [
+        name for name, p in accepted.items()
+        if p.default is inspect.Parameter.empty and p.kind.name == "POSITIONAL_OR_KEYWORD"
+    ]  # fmt: skip
+    text = _text_inputs(model, accepted)
+    images = list(_images(model))
+    sounds = list(_sounds(config))
+    if main == "pixel_values":
+        yield from ({"pixel_values": x} for x in images)
+        yield from ({**text, "pixel_values": x} for x in images)
+        if "decoder_input_ids" in accepted:
+            yield from ({"pixel_values": x, "decoder_input_ids": words(B, TARGET)} for x in images)
+    elif main == "pixel_values_videos":
+        yield from ({main: x} for x in images)
+    elif main in ("input_features", "input_values", "input_ids_audio", "audio_values"):
+        for sound in sounds:
+            yield {main: sound}
+        for sound in sounds:
+            if "decoder_input_ids" in accepted:
+                yield {main: sound, "decoder_input_ids": words(B, TARGET)}
+            if "input_ids" in accepted:
+                yield {main: sound, **text}
+    else:
+        yield text
+        if "bbox" in accepted:
+            box = torch.tensor([1, 2, 3, 4]).expand(B, T, 4)
+            yield {**text, "bbox": box}
+            for x in images:
+                yield {**text, "bbox": box, "pixel_values": x}
+                yield {**text, "bbox": box, "image": x}
+        if "visual_feats" in accepted:
+            F = int(_setting(config, ("visual_feat_dim",), WIDTH))
+            feats = {"visual_feats": torch.randn(B, 5, F), "visual_pos": torch.rand(B, 5, 4)}
+            yield {**text, **feats}
+        yield from ({**text, "pixel_values": x} for x in images if "pixel_values" in accepted)
+        for name in ("input_features", "input_values"):
+            yield from ({**text, name: x} for x in sounds if name in accepted)
+            if "decoder_input_ids" in accepted and name in accepted:
+                yield from ({name: x, "decoder_input_ids": words(B, TARGET)} for x in sounds)
+    for name in required:
+        if name in ("past_values", "past_observed_mask"):
+            yield from _series(model, accepted)
+            break
+    yield from ({"pixel_values": x} for x in images if "pixel_values" in accepted)
+    yield from ({"input_features": x} for x in sounds if "input_features" in accepted)
+    yield from ({"input_values": x} for x in sounds if "input_values" in accepted)
+    if "inputs" in accepted:
+        yield {"inputs": words(B, T)}
+        yield from ({"inputs": x} for x in images)
+
+
+def _text_inputs(model: Any, accepted: Any) -> dict[str, Tensor]:
+    text: dict[str, Tensor] = {"input_ids": words(B, T)}
+    if getattr(model.config, "is_encoder_decoder", False) and "decoder_input_ids" in accepted:
+        text["decoder_input_ids"] = words(B, TARGET, 1)
+    return text
+
+
+def _images(model: Any) -> Iterator[Tensor]:
+    config = model.config
+    size = _setting(config, ("image_size", "img_size", "pretrain_image_size"), IMAGE)
+    height, width = (size, size) if isinstance(size, int) else (*size, *size)[:2]
+    C = _setting(config, ("num_channels", "in_channels", "in_chans"), 3)
+    C = C if isinstance(C, int) else 3
+    frames = int(_setting(config, ("num_frames", "frames_per_clip"), 4))
+    generator = torch.Generator().manual_seed(2)
+    for channels in dict.fromkeys((C, 3, 1)):
+        yield torch.randn(B, channels, height, width, generator=generator)
+    yield torch.randn(B, frames, C, height, width, generator=generator)
+    yield torch.randn(B, 3, 2 * height, 2 * width, generator=generator)
+    yield torch.randn(B, 3, 64, 64, generator=generator)
+    yield torch.randn(B, 2, 3, height, width, generator=generator)
+    yield torch.randn(B, 3, 224, 224, generator=generator)
+
+
+def _sounds(config: Any) -> Iterator[Tensor]:
+    names = ("num_mel_bins", "n_mels", "feature_size", "input_feat_per_channel", "mel_bins")
+    bins = int(_setting(config, (*names, "input_dim", "feature_projection_input_dim"), 16))
+    positions = int(_setting(config, ("max_source_positions",), 24))
+    length = int(_setting(config, ("max_length",), 48))
+    generator = torch.Generator().manual_seed(3)
+    for shape in (
+        (B, bins, 2 * positions), (B, 2 * positions, bins), (B, 40, bins), (B, bins, 40),
+        (B, length, bins), (B, 1, length, bins), (B, 4000), (B, 1, 4000), (B, 16000),
+        (B, 1, 16000), (B, 80, 100), (B, 100, 80), (B, 160, 100), (B, 100, 160),
+    ):  # fmt: skip
+        yield torch.randn(*shape, generator=generator)
+
+
+def _series(model: Any, accepted: Any) -> Iterator[dict[str, Tensor]]:
+    config = model.config
+    context = int(_setting(config, ("context_length",), 32))
+    lags = max(getattr(config, "lags_sequence", None) or [0])
+    ahead = int(_setting(config, ("prediction_length",), 8) or 8)
+    channels = int(_setting(config, ("num_input_channels",), 1))
+    for length in (context, context + lags):
+        for shape in ((B, length), (B, length, channels), (B, length, 1)):
+            past = torch.randn(*shape)
+            series = {"past_values": past}
+            yield series
+            features = int(getattr(config, "num_time_features", 0) or 0)
+            series |= {
+                "past_time_features": torch.randn(B, length, features),
+                "past_observed_mask": torch.ones(shape),
+                "future_time_features": torch.randn(B, ahead, features),
+                "future_values": torch.randn(B, ahead, *shape[2:]),
+            }
+            yield {name: x for name, x in series.items() if name in accepted}

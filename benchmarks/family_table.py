@@ -1,0 +1,64 @@
+"""Writes docs/families.md from the rows of benchmarks/families.py."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+CHECKS = ("capture", "look", "replace")
+MARKS = {"equal": "yes", "part": "in part", "refused": "no", "wrong": "WRONG", "crash": "CRASH"}
+START = "<!-- families -->"
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """One line of counts for each check."""
+    built = [row for row in rows if row["built"]]
+    tested = [row for row in built if row["attention"]]
+    lines = [
+        f"{len(rows)} families; {len(built)} were built; {len(tested)} of them have attention."
+    ]
+    for check in (*CHECKS, "row", "unchanged"):
+        counts = Counter(row[check][0] for row in tested)
+        lines.append(f"{check}: " + ", ".join(f"{n} {name}" for name, n in counts.most_common()))
+    return "\n".join(lines)
+
+
+def reason(row: dict[str, Any]) -> str:
+    """Why something does not work; the same sentence only once."""
+    sentences = dict.fromkeys(
+        row[check][1] for check in CHECKS if row[check][1] and row[check][0] != "equal"
+    )
+    return "; ".join(sentences).replace("|", "\\|").replace("<", "&lt;").replace("$", "\\$")
+
+
+def write_page(rows: list[dict[str, Any]], path: Path) -> None:
+    """Replace everything after the marker of the page."""
+    rows = sorted(rows, key=lambda row: row["family"])
+    tested = [row for row in rows if row["built"] and row["attention"]]
+    lines = [START, "", "## In numbers", ""]
+    lines += ["| | yes | in part | no | wrong | crash |", "| --- | --- | --- | --- | --- | --- |"]
+    for check, label in zip(CHECKS, ("capture", "look", "attnlab-softmax"), strict=True):
+        counts = Counter(row[check][0] for row in tested)
+        numbers = " | ".join(str(counts[name]) for name in MARKS)
+        lines.append(f"| {label} | {numbers} |")
+    lines += [
+        "",
+        f"Of {len(tested)} families with attention.",
+        "",
+        "## Families with attention",
+        "",
+    ]
+    lines += ["| family | class | capture | look | softmax | why not |", "| --- " * 6 + "|"]
+    for row in tested:
+        marks = " | ".join(MARKS[row[check][0]] for check in CHECKS)
+        lines.append(f"| {row['family']} | {row['class']} | {marks} | {reason(row)} |")
+    lines += ["", "## Not tested", "", "| family | class | why |", "| --- | --- | --- |"]
+    for row in rows:
+        if row in tested:
+            continue
+        why = "has no attention" if row["built"] else row["reason"]
+        why = why.replace("|", "\\|").replace("<", "&lt;").replace("$", "\\$")
+        lines.append(f"| {row['family']} | {row['class']} | {why} |")
+    before = path.read_text().split(START)[0] if path.exists() else ""
+    path.write_text(before + "\n".join(lines) + "\n")
