@@ -28,7 +28,7 @@ TOLERANCE = 1e-4
 STRATEGIES = 3  # ways to shrink a configuration
 
 
-class NotBuilt(Exception):
+class NotBuiltError(Exception):
     """No small model of this family runs with the inputs that we know."""
 
 
@@ -37,7 +37,7 @@ def check_family(family: str, kind: str) -> dict[str, Any]:
     row: dict[str, Any] = {"family": family, "class": kind}
     try:
         model, inputs = running_model(family, kind)
-    except NotBuilt as error:
+    except NotBuiltError as error:
         return {**row, "built": False, "reason": str(error)}
     row |= {"built": True, "inputs": {name: list(x.shape) for name, x in inputs.items()}}
     row["attention"] = has_attention(model)
@@ -72,7 +72,7 @@ def running_model(family: str, kind: str) -> tuple[Any, dict[str, Tensor]]:
             if outputs and all(bool(x.isfinite().all()) for x in outputs):
                 return model, inputs
             reason = reason or "its outputs are not finite"
-    raise NotBuilt(reason or "no input fits")
+    raise NotBuiltError(reason or "no input fits")
 
 
 def has_attention(model: nn.Module) -> bool:
@@ -127,7 +127,7 @@ def eager(model: Any) -> Iterator[Any]:
     """A copy of the model with its eager attention."""
     other = copy.deepcopy(model)
     for module in other.modules():
-        config = getattr(module, "config", None)
+        config: Any = getattr(module, "config", None)
         if hasattr(config, "_attn_implementation_internal"):
             config._attn_implementation = "eager"
     yield other

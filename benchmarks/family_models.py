@@ -1,7 +1,6 @@
 """A tiny model of every family of transformers, from its configuration classes alone.
 
-Sizes are shrunk by the names of the fields. A family is a `model_type` that an auto class knows.
-Weights are drawn anew, so large that attention is far from uniform; windows are shorter than the
+Sizes are shrunk by the names of the fields. Weights are drawn anew, so large that attention is far from uniform; windows are shorter than the
 text.
 """
 
@@ -10,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -24,26 +24,28 @@ MAX_LAYERS = 8
 # the class of a family: the first of these lists that has it
 LISTS = (
     "SEQ_TO_SEQ_CAUSAL_LM", "SPEECH_SEQ_2_SEQ", "MASKED_LM", "CAUSAL_LM", "IMAGE_TEXT_TO_TEXT",
-    "MULTIMODAL_LM", "IMAGE_CLASSIFICATION", "", "PRETRAINING", "TEXT_ENCODING", "AUDIO_CLASSIFICATION", "CTC",
-    "OBJECT_DETECTION", "ZERO_SHOT_OBJECT_DETECTION", "UNIVERSAL_SEGMENTATION",
-    "SEMANTIC_SEGMENTATION", "DEPTH_ESTIMATION", "VIDEO_CLASSIFICATION", "MASK_GENERATION",
-    "TEXT_TO_WAVEFORM", "TEXT_TO_SPECTROGRAM", "KEYPOINT_DETECTION", "KEYPOINT_MATCHING",
-    "IMAGE_TO_IMAGE", "TIME_SERIES_PREDICTION", "TEXT_RECOGNITION", "TABLE_RECOGNITION",
-    "POSE_ESTIMATION", "RNNT", "TDT", "RETRIEVAL", "IMAGE_MATTING",
+    "MULTIMODAL_LM", "IMAGE_CLASSIFICATION", "", "PRETRAINING", "TEXT_ENCODING",
+    "AUDIO_CLASSIFICATION", "CTC", "OBJECT_DETECTION", "ZERO_SHOT_OBJECT_DETECTION",
+    "UNIVERSAL_SEGMENTATION", "SEMANTIC_SEGMENTATION", "DEPTH_ESTIMATION", "VIDEO_CLASSIFICATION",
+    "MASK_GENERATION", "TEXT_TO_WAVEFORM", "TEXT_TO_SPECTROGRAM", "KEYPOINT_DETECTION",
+    "KEYPOINT_MATCHING", "IMAGE_TO_IMAGE", "TIME_SERIES_PREDICTION", "TEXT_RECOGNITION",
+    "TABLE_RECOGNITION", "POSE_ESTIMATION", "RNNT", "TDT", "RETRIEVAL", "IMAGE_MATTING",
     "ZERO_SHOT_IMAGE_CLASSIFICATION", "BACKBONE",
 )  # fmt: skip
 
 Rule = tuple[str, int]
 RULES: tuple[Rule, ...] = (  # the first pattern that fits a field's name; numbers only shrink
-    (r"vocab_size.*|vocab_size|.*_vocab(ulary)?_size|n_tokens|num_tokens|codebook_size", VOCABULARY),
+    (r"vocab_size.*|.*_vocab(ulary)?_size|n_tokens|num_tokens", VOCABULARY),
+    (r"codebook_size", 64),
     (r"num_kv_shared_layers|num_nextn_predict_layers|num_mtp_layers|num_conv_layers", 0),
     (r"first_k_dense_replace|num_dense_layers|first_last_k|num_mem_blocks", 1),
     (r"(.*_)?(num_)?(key_value|kv)_heads|n_head_kv|n_kv_heads|num_key_value_groups", KEY_HEADS),
     (r".*multi_query_group_num|.*attention_groups", KEY_HEADS),
     (r".*num_query_heads|(.*_)?(num_|n_)?(attention_|attn_|self_)?heads?|n_head|.*n_heads", HEADS),
     (r".*linear_num_(key|value)_heads|.*attention_heads.*|.*num_heads.*", HEADS),
+    (r"mamba_d_head|mamba_head_dim", 2 * WIDTH // HEADS),  # its inner width is twice the width
     (r".*head_dim|.*head_size|d_kv|dim_head|d_head|kv_channels|.*dim_per_head", HEAD_DIM),
-    (r"rotary_dim", 4),
+    (r"rotary_dim|partial_rotary_dim", 4),
     (r".*lora_rank|.*low_rank.*", 16),
     (r"(num_|n_)?(.*_)?(layers|layer|depth|blocks)", LAYERS),
     (r".*num_hidden_layers.*|n_layer|.*num_encoder_blocks", LAYERS),
@@ -81,15 +83,21 @@ KEPT = re.compile(
 SAME = re.compile(r".*_token_ids?$|.*_token_index$|.*_id$")
 
 OVERRIDES: dict[str, dict[str, Any]] = {  # what no rule can know
+    "autoformer": {"prediction_length": 4},
+    "informer": {"prediction_length": 4},
+    "time_series_transformer": {"prediction_length": 4},
+    "chameleon": {"vocabulary_map": {"<image>": 60, "IMGIMGBS": 61}},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2},
     "t5": {"feed_forward_proj": "gated-gelu"},
 }
 
 
 def families() -> dict[str, str]:
-    """The name of the class of each family."""
-    from transformers.models.auto import configuration_auto, modeling_auto
+    """The name of the class of each family: a folder of transformers by its main model type, or
+    each of its types if none has the name of the folder."""
+    from transformers.models.auto import modeling_auto
 
+    configuration_auto: Any = import_module("transformers.models.auto.configuration_auto")
     chosen: dict[str, str] = {}
     for name in LISTS:
         variable = f"MODEL_FOR_{name}_MAPPING_NAMES" if name else "MODEL_MAPPING_NAMES"
@@ -97,7 +105,13 @@ def families() -> dict[str, str]:
             kind = kind[0] if isinstance(kind, tuple | list) else kind
             if family in configuration_auto.CONFIG_MAPPING_NAMES:
                 chosen.setdefault(family, kind)
-    return dict(sorted(chosen.items()))
+    folder = configuration_auto.model_type_to_module_name
+    main = {folder(family) for family in chosen if family.replace("-", "_") == folder(family)}
+    return {
+        family: kind
+        for family, kind in sorted(chosen.items())
+        if family.replace("-", "_") == folder(family) or folder(family) not in main
+    }
 
 
 def config_of(family: str, strategy: int = 0) -> Any:
@@ -128,7 +142,9 @@ def shrunk(config: Any, strategy: int = 0) -> dict[str, Any]:
     free_ids = iter(range(LAST_WORD + 1, VOCABULARY))
     types = _layer_types(config)
     for name, value in _fields(config):
-        if hasattr(value, "sub_configs") or hasattr(value, "to_diff_dict"):
+        if getattr(value, "model_type", "") == "timm_backbone":  # needs the timm package
+            changes[name] = small_resnet(value)
+        elif hasattr(value, "sub_configs") or hasattr(value, "to_diff_dict"):
             inner = shrunk(value, strategy)
             if value.model_type:
                 inner["model_type"] = value.model_type
@@ -139,6 +155,8 @@ def shrunk(config: Any, strategy: int = 0) -> dict[str, Any]:
             changes[name] = [next(free_ids) for _ in value]
         elif isinstance(value, bool) or value is None:
             continue
+        elif isinstance(value, dict) and name.startswith("rope"):
+            changes[name] = _shrink_rope(value)
         elif KEPT.match(name) and name not in ("index_topk",):
             if name == "patch_size" and isinstance(value, int) and value > PATCH and strategy < 2:
                 changes[name] = PATCH
@@ -156,6 +174,24 @@ def shrunk(config: Any, strategy: int = 0) -> dict[str, Any]:
             if hasattr(config, count):
                 changes[count] = len(layer_types)
     return changes
+
+
+def small_resnet(config: Any) -> dict[str, Any]:
+    """In place of a backbone of timm, with as many feature maps."""
+    indices = [i for i in getattr(config, "out_indices", None) or [4] if i > 0] or [4]
+    return {
+        "model_type": "resnet", "embedding_size": 8, "hidden_sizes": [8, 8, 16, 16],
+        "depths": [1, 1, 1, 1], "layer_type": "basic", "out_features": [f"stage{i}" for i in indices],
+    }  # fmt: skip
+
+
+def _shrink_rope(rope: dict[str, Any]) -> dict[str, Any]:
+    """The parts of the head for time, height and width sum to half of it."""
+    rope = {k: _shrink_rope(v) if isinstance(v, dict) else v for k, v in rope.items()}
+    parts = rope.get("mrope_section")
+    if parts:
+        rope["mrope_section"] = [HEAD_DIM // 4, *[HEAD_DIM // 8] * (len(parts) - 1)]
+    return rope
 
 
 def _fields(config: Any) -> Iterator[tuple[str, Any]]:

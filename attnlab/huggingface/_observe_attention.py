@@ -307,10 +307,11 @@ def _must_trace(part: nn.Module) -> bool:
 
 def other_layers(model: nn.Module, attending: set[nn.Module]) -> str:
     """A note on the layers without attention, in a stack in which others have it."""
-    listed = []
+    listed, inner = [], set[nn.Module]()
     for name, stack in model.named_modules():
-        if not isinstance(stack, nn.ModuleList) or len(stack) < 2:
+        if not isinstance(stack, nn.ModuleList) or len(stack) < 2 or stack in inner:
             continue
+        inner.update(stack.modules())  # the parts of a layer are no layers
         has = [any(module in attending for module in child.modules()) for child in stack]
         if any(has) and not all(has):
             listed += [f"{name}.{i}" for i, one in enumerate(has) if not one]

