@@ -143,11 +143,11 @@ def eager_weights(model: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
                 outputs = other(**inputs, output_attentions=True)
         except Exception:
             return []
-    found: list[Tensor] = []
+    collected: list[Tensor] = []
 
     def collect(value: Any) -> None:
         if isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point():
-            found.append(value)
+            collected.append(value)
         elif isinstance(value, list | tuple):
             for part in value:
                 collect(part)
@@ -164,7 +164,7 @@ def eager_weights(model: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
                     visit(part)
 
     visit(outputs)
-    return [x for x in found if looks_like_weights(x)]
+    return [x for x in collected if looks_like_weights(x)]
 
 
 def looks_like_weights(x: Tensor) -> bool:
@@ -179,11 +179,7 @@ def attempt(function: Callable[[], Outcome]) -> Outcome:
             warnings.simplefilter("ignore")
             return function()
     except ValueError as error:
-        text = " ".join(str(error).split())
-        module = traceback.extract_tb(error.__traceback__)[-1].filename
-        if "attnlab" in module or "needs more than this input" in text:
-            return "refused", text[:300]
-        return "crash", last_line(error)
+        return "refused", " ".join(str(error).split())[:300]
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         return "crash", f"{last_line(error)} ({Path(frame.filename).name}:{frame.lineno})"
@@ -256,10 +252,10 @@ def check_row(model: Any, inputs: dict[str, Tensor]) -> Outcome:
 
 
 def implementations(model: nn.Module) -> list[Any]:
-    found: list[Any] = []
+    collected: list[Any] = []
 
     def visit(config: Any) -> None:
-        found.append(config._attn_implementation_internal)
+        collected.append(config._attn_implementation_internal)
         for value in vars(config).values():
             if hasattr(value, "_attn_implementation_internal"):
                 visit(value)
@@ -267,7 +263,7 @@ def implementations(model: nn.Module) -> list[Any]:
     for module in model.modules():
         if hasattr(getattr(module, "config", None), "_attn_implementation_internal"):
             visit(module.config)
-    return found
+    return collected
 
 
 def check_unchanged(model: Any, inputs: dict[str, Tensor]) -> Outcome:

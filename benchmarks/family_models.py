@@ -1,7 +1,7 @@
 """A tiny model of every family of transformers, from its configuration classes alone.
 
-Sizes are shrunk by the names of the fields. Weights are drawn anew, so large that attention is far from uniform; windows are shorter than the
-text.
+Sizes are shrunk by the names of the fields. Weights are drawn anew, so large that attention is far
+from uniform; windows are shorter than the text.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -39,12 +40,12 @@ RULES: tuple[Rule, ...] = (  # the first pattern that fits a field's name; numbe
     (r"codebook_size", 64),
     (r"num_kv_shared_layers|num_nextn_predict_layers|num_mtp_layers|num_conv_layers", 0),
     (r"first_k_dense_replace|num_dense_layers|first_last_k|num_mem_blocks", 1),
+    (r"mamba_d_head|mamba_head_dim", 2 * WIDTH // HEADS),  # its inner width is twice the width
+    (r".*head_dim|.*head_size|d_kv|dim_head|d_head|kv_channels|.*dim_per_head", HEAD_DIM),
     (r"(.*_)?(num_)?(key_value|kv)_heads|n_head_kv|n_kv_heads|num_key_value_groups", KEY_HEADS),
     (r".*multi_query_group_num|.*attention_groups", KEY_HEADS),
     (r".*num_query_heads|(.*_)?(num_|n_)?(attention_|attn_|self_)?heads?|n_head|.*n_heads", HEADS),
     (r".*linear_num_(key|value)_heads|.*attention_heads.*|.*num_heads.*", HEADS),
-    (r"mamba_d_head|mamba_head_dim", 2 * WIDTH // HEADS),  # its inner width is twice the width
-    (r".*head_dim|.*head_size|d_kv|dim_head|d_head|kv_channels|.*dim_per_head", HEAD_DIM),
     (r"rotary_dim|partial_rotary_dim", 4),
     (r".*lora_rank|.*low_rank.*", 16),
     (r"(num_|n_)?(.*_)?(layers|layer|depth|blocks)", LAYERS),
@@ -156,7 +157,7 @@ def shrunk(config: Any, strategy: int = 0) -> dict[str, Any]:
         elif isinstance(value, bool) or value is None:
             continue
         elif isinstance(value, dict) and name.startswith("rope"):
-            changes[name] = _shrink_rope(value)
+            changes[name] = _shrink_rope(value, _has_sections(config))
         elif KEPT.match(name) and name not in ("index_topk",):
             if name == "patch_size" and isinstance(value, int) and value > PATCH and strategy < 2:
                 changes[name] = PATCH
@@ -181,17 +182,22 @@ def small_resnet(config: Any) -> dict[str, Any]:
     indices = [i for i in getattr(config, "out_indices", None) or [4] if i > 0] or [4]
     return {
         "model_type": "resnet", "embedding_size": 8, "hidden_sizes": [8, 8, 16, 16],
-        "depths": [1, 1, 1, 1], "layer_type": "basic", "out_features": [f"stage{i}" for i in indices],
+        "depths": [1, 1, 1, 1], "layer_type": "basic",
+        "out_features": [f"stage{i}" for i in indices],
     }  # fmt: skip
 
 
-def _shrink_rope(rope: dict[str, Any]) -> dict[str, Any]:
-    """The parts of the head for time, height and width sum to half of it."""
-    rope = {k: _shrink_rope(v) if isinstance(v, dict) else v for k, v in rope.items()}
+def _shrink_rope(rope: dict[str, Any], has_sections: bool) -> dict[str, Any]:
+    """The parts of a head for time, height and width sum to half of it."""
+    inner = {k: _shrink_rope(v, has_sections) for k, v in rope.items() if isinstance(v, dict)}
     parts = rope.get("mrope_section")
-    if parts:
-        rope["mrope_section"] = [HEAD_DIM // 4, *[HEAD_DIM // 8] * (len(parts) - 1)]
-    return rope
+    sections = {"mrope_section": [HEAD_DIM // 4, *[HEAD_DIM // 8] * (len(parts or "hw.") - 1)]}
+    return {**rope, **inner, **(sections if parts or (has_sections and not inner) else {})}
+
+
+def _has_sections(config: Any) -> bool:
+    folder = Path(inspect.getfile(type(config))).parent
+    return any("mrope_section" in file.read_text() for file in folder.glob("modeling_*.py"))
 
 
 def _fields(config: Any) -> Iterator[tuple[str, Any]]:
@@ -298,9 +304,9 @@ def _setting(config: Any, names: tuple[str, ...], default: Any) -> Any:
         if isinstance(getattr(config, name, None), int | list | tuple):
             return getattr(config, name)
     for part in inner:
-        found = _setting(part, names, None)
-        if found is not None:
-            return found
+        collected = _setting(part, names, None)
+        if collected is not None:
+            return collected
     return default
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from attnlab.interpret._attention_call import AttentionKind, StackName
 
 CROSS_NAME = re.compile(r"cross|encoder_att|encdec|encoder_decoder_att", re.IGNORECASE)
+ATTENTION_NAME = re.compile(r"Attention(?!\w*(Projection|Output|LayerNorm|Config)$)")
 OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "cross_attention_states")
 
 
@@ -50,11 +51,14 @@ def _calls_get_interface(kind: type[Any]) -> bool:
 
 
 def attention_like(module: nn.Module) -> bool:
-    """Whether its class name has "Attention", and no module inside has such a name."""
-    if "Attention" not in type(module).__name__:
+    """Whether its class name has "Attention", and no module inside has such a name (except parts
+    of an attention, such as CvtSelfAttentionProjection)."""
+    if not ATTENTION_NAME.search(type(module).__name__):
         return False
     return not any(
-        "Attention" in type(part).__name__ for part in module.modules() if part is not module
+        ATTENTION_NAME.search(type(part).__name__)
+        for part in module.modules()
+        if part is not module
     )
 
 

@@ -16,19 +16,19 @@ FIELD = "_attn_implementation_internal"
 
 def configs_of(model: nn.Module) -> list[Any]:
     """The configurations of all models inside, and those inside them, each once."""
-    found: dict[int, Any] = {}
+    configs: dict[int, Any] = {}
 
     def visit(config: Any) -> None:
-        if config is None or id(config) in found or not hasattr(config, FIELD):
+        if config is None or id(config) in configs or not hasattr(config, FIELD):
             return
-        found[id(config)] = config
+        configs[id(config)] = config
         for name in getattr(config, "sub_configs", ()):
             visit(getattr(config, name, None))
 
     for module in model.modules():
         if is_model(module):
             visit(module.config)
-    return list(found.values())
+    return list(configs.values())
 
 
 @contextmanager

@@ -90,9 +90,12 @@ def make_mask(
 ) -> Tensor | None:
     """The mask function of all attnlab implementations; transformers calls it."""
     library = import_module("transformers.masking_utils")
-    if id(options.get("config")) in _only_eager:  # its layers take None for "no mask"
-        options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
     rule = library.causal_mask_function if mask_function is None else mask_function
+    if id(options.get("config")) in _only_eager:  # it may compute with what eager attention gets
+        eager: Tensor | None = library.eager_mask(
+            *args, q_offset=q_offset, kv_offset=kv_offset, mask_function=rule, **options
+        )
+        return eager
     mask: Tensor | None = library.sdpa_mask(
         *args, q_offset=q_offset, kv_offset=kv_offset, mask_function=rule, **options
     )

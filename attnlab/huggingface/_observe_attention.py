@@ -284,8 +284,8 @@ def listen(model: nn.Module, listener: CallListener) -> Iterator[list[str]]:
                 request_attentions(name, part, listener, observer.positions, later.end)
             )
         requested = [module for module in inside if attention_like(module)]
-        found = [*attending, *requested, *filter(is_dot_product, unobserved)]
-        yield [observer.names[module] for module in found]
+        expected = [*attending, *requested, *filter(is_dot_product, unobserved)]
+        yield [observer.names[module] for module in expected]
         listener_note = other_layers(model, {*attending, *inside, *unobserved})
         if listener_note:
             listener.note(listener_note)

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from attnlab._compiling import never_compiled
 from attnlab.huggingface._attention_modules import is_model, uses_interface
 from attnlab.huggingface._attention_settings import FIELD, restoring_implementations
+from attnlab.huggingface._eager_check import check_against_eager
 from attnlab.huggingface._layer_mechanisms import Spec, check_spec, parameter_free_mechanisms
-from attnlab.huggingface._mask_meaning import make_mask, mark_only_eager
+from attnlab.huggingface._mask_meaning import has_only_eager, make_mask, mark_only_eager
 from attnlab.huggingface._replace_attention import prepare_call
 from attnlab.huggingface._trace_attention import TracedCall
 from attnlab.huggingface._traced_layers import (
@@ -182,6 +183,8 @@ class AttentionImplementation:
     ) -> tuple[Tensor, Tensor | None]:
         """The output (B, T, H, M), and the weights (B, H, T, S) if they are requested."""
         spec = spec_of(self.name, module)
+        if has_only_eager(module):
+            check_against_eager(module, query, key, value, attention_mask, options)
         prepared = prepare_call(spec, module, query, key, value, attention_mask, options)
         weights = prepared.weights() if weights_requested(options) else None
         return prepared.output().transpose(1, 2).contiguous(), weights

@@ -67,7 +67,7 @@ class PreparedCall:
         """(B, H, T, S), by the mechanism's definition."""
         if self.terms.describe():
             assert isinstance(self.mechanism, Softmax)
-            return self.terms.weights(self.q, self.k, self._allowed(), self.mechanism.beta)
+            return self.terms.weights(self.q, self.k, self.allowed(), self.mechanism.beta)
         if self.meaning.allowed is not None:
             identity = torch.eye(self.k.shape[2], dtype=self.v.dtype, device=self.v.device)
             identity = identity.expand(len(self.k), self.k.shape[1], -1, -1)  # A I = A
@@ -86,7 +86,7 @@ class PreparedCall:
         return self.mechanism.condition(self.q, self.k, self.meaning.mask)
 
     def _attend_with_terms(self) -> Tensor:
-        mechanism, allowed, k, v = self.mechanism, self._allowed(), self.k, self.v
+        mechanism, allowed, k, v = self.mechanism, self.allowed(), self.k, self.v
         assert isinstance(mechanism, Softmax)
         if allowed is not None:  # anything may stand where no query sees it
             keys = allowed.flatten(1, 2).any(1)  # (B or 1, S)
@@ -94,7 +94,7 @@ class PreparedCall:
         dropout = mechanism.dropout if mechanism.training else 0.0
         return self.terms.attend(self.q, k, v, allowed, mechanism.beta, dropout)
 
-    def _allowed(self) -> Tensor | None:
+    def allowed(self) -> Tensor | None:
         """(B or 1, H or 1, T, S): True where a query may attend; None means everywhere."""
         if self.meaning.allowed is not None:
             return self.meaning.allowed

@@ -33,7 +33,7 @@ DIVIDING = {"div", "__truediv__", "div_", "__itruediv__", "true_divide", "divide
 
 
 @dataclass(frozen=True)
-class Scores:
+class TracedScores:
     """A tensor that is factor * q k^T, plus something that does not matter here."""
 
     q: Tensor  # (..., T, D)
@@ -42,10 +42,10 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Weights:
+class TracedWeights:
     """The softmax of scores, or a copy of it in another shape or precision."""
 
-    source: Scores
+    source: TracedScores
     scores: Tensor  # (..., T, S)
     weights: Tensor  # (..., T, S)
     dropout: float = 0.0
@@ -78,7 +78,7 @@ class AttentionTracer(TorchFunctionMode):
     def __init__(self, batch: int, on_attention: Callable[[TracedCall], Tensor | None]) -> None:
         super().__init__()
         self.batch, self.on_attention = batch, on_attention
-        self.tags: dict[int, Scores | Weights] = {}
+        self.tags: dict[int, TracedScores | TracedWeights] = {}
         self.kept: list[Tensor] = []  # an id is unique only while its tensor lives
         self.count = 0
 
@@ -99,7 +99,7 @@ class AttentionTracer(TorchFunctionMode):
         if name in ("baddbmm", "baddbmm_"):
             names = ("input", "batch1", "batch2")
             _, q, k = (*args, *(options[n] for n in names[len(args) :] if n in options))
-            self._tag(result, Scores(q, k.mT, float(options.get("alpha", 1))))
+            self._tag(result, TracedScores(q, k.mT, float(options.get("alpha", 1))))
         elif name == "einsum" and isinstance(result, Tensor):
             return self._einsum(args, result)
         elif name == "softmax" and isinstance(result, Tensor):
@@ -108,11 +108,11 @@ class AttentionTracer(TorchFunctionMode):
             self._follow(name, args, options, result)
         return result
 
-    def _tag(self, x: Tensor, tag: Scores | Weights) -> None:
+    def _tag(self, x: Tensor, tag: TracedScores | TracedWeights) -> None:
         self.tags[id(x)] = tag
         self.kept.append(x)
 
-    def _tag_of(self, x: Any) -> Scores | Weights | None:
+    def _tag_of(self, x: Any) -> TracedScores | TracedWeights | None:
         return self.tags.get(id(x)) if isinstance(x, Tensor) else None
 
     def _follow(self, name: str, args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
@@ -129,7 +129,7 @@ class AttentionTracer(TorchFunctionMode):
             if result.dim() > 1 and result.shape[-2:] == tagged[0].shape[-2:]:
                 self._tag(result, tag)
         elif name in KEEPING:
-            if isinstance(tag, Weights) and name not in (
+            if isinstance(tag, TracedWeights) and name not in (
                 "dropout",
                 "to",
                 "type_as",
@@ -143,13 +143,13 @@ class AttentionTracer(TorchFunctionMode):
                 "alias",
             ):
                 return
-            if name == "dropout" and isinstance(tag, Weights):
+            if name == "dropout" and isinstance(tag, TracedWeights):
                 training = options.get("training", args[2] if len(args) > 2 else True)
                 rate = options.get("p", args[1] if len(args) > 1 else 0.5)
                 tag = replace(tag, dropout=float(rate) if training else 0.0)
             if result.shape[-2:] == tagged[0].shape[-2:]:
                 self._tag(result, tag)
-        elif name in SCALING | DIVIDING and isinstance(tag, Scores) and len(args) == 2:
+        elif name in SCALING | DIVIDING and isinstance(tag, TracedScores) and len(args) == 2:
             other = args[1] if args[0] is tagged[0] else args[0]
             if isinstance(other, Tensor) and other.numel() != 1:
                 return
@@ -161,10 +161,10 @@ class AttentionTracer(TorchFunctionMode):
         if not isinstance(left, Tensor) or not isinstance(right, Tensor):
             return result
         tag = self._tag_of(left)
-        if isinstance(tag, Weights) and right.dim() == left.dim():
+        if isinstance(tag, TracedWeights) and right.dim() == left.dim():
             return self._attend(tag, right, result)
         if result.dim() in (3, 4) and left.dim() == right.dim():
-            self._tag(result, Scores(left, right.mT))
+            self._tag(result, TracedScores(left, right.mT))
         return result
 
     def _einsum(self, args: Sequence[Any], result: Tensor) -> Any:
@@ -189,7 +189,7 @@ class AttentionTracer(TorchFunctionMode):
         def order(tensor: Tensor, letters: str, wanted: list[str]) -> Tensor:
             return tensor.permute([letters.index(letter) for letter in wanted])
 
-        if isinstance(tag, Weights) and left[-1] == inner:
+        if isinstance(tag, TracedWeights) and left[-1] == inner:
             if list(left) != [*batch, own_left[0], inner]:
                 return result
             values = order(y, right, [*batch, inner, own_right[0]])
@@ -199,16 +199,20 @@ class AttentionTracer(TorchFunctionMode):
         if list(out) == [*batch, own_left[0], own_right[0]]:
             q = order(x, left, [*batch, own_left[0], inner])
             k = order(y, right, [*batch, own_right[0], inner])
-            self._tag(result, Scores(q, k))
+            self._tag(result, TracedScores(q, k))
         return result
 
     def _softmax(self, args: Sequence[Any], options: dict[str, Any], result: Tensor) -> None:
         scores = args[0] if args else options.get("input")
         tag = self._tag_of(scores)
         dim = options.get("dim", args[1] if len(args) > 1 else None)
-        if isinstance(tag, Scores) and isinstance(scores, Tensor) and dim in (-1, scores.dim() - 1):
+        if (
+            isinstance(tag, TracedScores)
+            and isinstance(scores, Tensor)
+            and dim in (-1, scores.dim() - 1)
+        ):
             # a copy: some layers change their scores in place later
-            self._tag(result, Weights(tag, scores.clone(), result))
+            self._tag(result, TracedWeights(tag, scores.clone(), result))
 
     def _fused(self, func: Any, args: Sequence[Any], options: dict[str, Any]) -> Any:
         output = func(*args, **options)
@@ -235,7 +239,7 @@ class AttentionTracer(TorchFunctionMode):
         call = TracedCall(q, k, v, mask, scaling, dropout, None, output)
         return self._report(call, output)
 
-    def _attend(self, tag: Weights, values: Tensor, result: Tensor) -> Tensor:
+    def _attend(self, tag: TracedWeights, values: Tensor, result: Tensor) -> Tensor:
         """The output (..., T, M) of an attention, which may be replaced."""
         shape = result.shape
         q, k = tag.source.q, tag.source.k
