@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import Tensor, nn
 
 from attnlab._compiling import never_compiled

@@ -56,10 +56,10 @@ def write_llama(path: Path, add_bos: bool | None) -> None:
         "post_attention_layernorm": "ffn_norm",
     }  # fmt: skip
     for i in range(config.num_hidden_layers):
-        for own, theirs in parts.items():
-            names[f"model.layers.{i}.{own}.weight"] = f"blk.{i}.{theirs}.weight"
-    for own, theirs in names.items():
-        writer.add_tensor(theirs, model.state_dict()[own].numpy())
+        for name, other in parts.items():
+            names[f"model.layers.{i}.{name}.weight"] = f"blk.{i}.{other}.weight"
+    for name, other in names.items():
+        writer.add_tensor(other, model.state_dict()[name].numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
