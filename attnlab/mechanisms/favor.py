@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attnlab._argument_checks import check_seed, check_size
 from attnlab.mechanism import Card
+from attnlab.mechanisms import _compiled as compiled
 from attnlab.mechanisms._random_directions import sample_directions
 from attnlab.mechanisms._scan import Features
 from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
@@ -69,8 +70,11 @@ class RandomFeatures(Kernel):
 
     def along(self, x: Tensor) -> Tensor:
         """w.x of the scaled inputs."""
-        # scale the directions, not the inputs: there are fewer of them
-        return x @ (math.sqrt(self.beta) * self.draws.to(x.dtype)).T
+        return x @ self.scaled_draws(x).T
+
+    def scaled_draws(self, x: Tensor) -> Tensor:
+        """The directions (C, D) for inputs like x. Scaled, because inputs are more numerous."""
+        return math.sqrt(self.beta) * self.draws.to(x.dtype)
 
 
 class Favor(RandomFeatures):
@@ -123,3 +127,11 @@ class Favor(RandomFeatures):
         """Without |q|^2/2, which cancels."""
         del start
         return Features(None, self.along(q.to(torch.promote_types(q.dtype, torch.float32))))
+
+    def _causal(self, q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None) -> Tensor:
+        """In C with the feature map: its logs stay in the cache, and none are kept for backward."""
+        inputs = [x.to(torch.promote_types(k.dtype, torch.float32)) for x in (q, k, v)]
+        known = type(self) is Favor and not self.draws.requires_grad  # not another feature map
+        if not (known and self.use_compiled and compiled.can_run(inputs[1])):
+            return super()._causal(q, k, v, keys)
+        return compiled.causal_projected(*inputs, self.scaled_draws(inputs[1]), keys, self.beta / 2)

@@ -166,9 +166,8 @@ class Kernel(Mechanism):
         if not mask.causal:
             return self._read(q, *self._sums(k, v, mask.keys, None), mask.start)
         (_, H, T, _), S = q.shape, k.shape[2]
-        query = self.query_features(scatter_queries(q, S, mask))
-        key = self.features(repeat_heads(k, H), mask.keys)
-        out = self._scan(query, key, repeat_heads(v, H).to(key.log.dtype))  # (B, H, S, M)
+        queries = scatter_queries(q, S, mask)  # (B, H, S, D)
+        out = self._causal(queries, repeat_heads(k, H), repeat_heads(v, H), mask.keys)
         out = gather_outputs(out, T, mask)
         if mask.from_zero and T <= S:
             return out
@@ -177,6 +176,11 @@ class Kernel(Mechanism):
             return out
         sums = self._sums(k, v, mask.keys, None)
         return torch.where(late, self._read(q, *sums, mask.start), out)
+
+    def _causal(self, q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None) -> Tensor:
+        """The outputs (B, H, S, M) of as many queries as keys."""
+        key = self.features(k, keys)
+        return self._scan(self.query_features(q), key, v.to(key.log.dtype))
 
     def _scan(self, query: Features, key: Features, value: Tensor) -> Tensor:
         if self.use_compiled and compiled.can_run(value):

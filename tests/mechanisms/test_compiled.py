@@ -121,6 +121,48 @@ def test_the_scan_in_float32_is_exact_to_rounding(kind: str, T: int) -> None:
 
 
 @needs_compiler
+@settings(max_examples=30)
+@given(
+    sizes=st.tuples(*[st.integers(1, n) for n in (2, 3, 80, 40, 40, 40)]),
+    scale=st.sampled_from([0.3, 1.0, 8.0]),
+    padded=st.booleans(),
+    double=st.booleans(),
+    seed=st.integers(0, 999),
+)
+def test_the_scan_with_projection_equals_the_torch_path(
+    sizes: tuple[int, ...], scale: float, padded: bool, double: bool, seed: int
+) -> None:
+    """Large inputs (scale 8) make the peak move inside chunks; gradients as well."""
+    B, H, T, D, C, M = sizes
+    widths, half = (D, D, M), 0.3
+    inputs = [scale * random_normal(seed + n, B, H, T, size) for n, size in enumerate(widths)]
+    directions = random_normal(seed + 10, C, D) / D**0.5
+    keys = random_normal(seed + 30, B, T) > -0.5 if padded else None
+
+    def define(q: Tensor, k: Tensor, value: Tensor) -> Tensor:
+        log = k @ directions.T - half * k.square().sum(-1, keepdim=True)
+        if keys is not None:
+            log = log.masked_fill(~keys[:, None, :, None], LOG_ZERO)
+        return in_torch(Features(None, q @ directions.T), Features(None, log), value)
+
+    def project(*inputs: Tensor) -> Tensor:
+        return compiled.causal_projected(*inputs, directions.to(inputs[0].dtype), keys, half)
+
+    dtype = torch.float64 if double else torch.float32
+    values, grads = [], []
+    for call, to in ((project, dtype), (define, torch.float64)):
+        # of float32 numbers in both, or the exponentials of large logs would differ
+        leaves = [x.to(dtype).to(to).requires_grad_() for x in inputs]
+        out = call(*leaves)
+        direction = random_normal(seed + 40, B, H, T, M).to(to)
+        values.append(out)
+        grads.append(torch.autograd.grad((out * direction).sum(), leaves))
+    rounding = 1 if double else 2e7 * max(1, scale) ** 2  # of logs that grow with the square
+    assert_close(values[:1], values[1:], 1e-11 * rounding)
+    assert_close(grads[0], grads[1], 1e-10 * rounding)
+
+
+@needs_compiler
 @pytest.mark.parametrize(
     ("dtype", "name", "low"), [(torch.float32, "float", -87), (torch.float64, "double", -708)]
 )
@@ -219,6 +261,7 @@ def test_the_operators_pass_opcheck(kind: str) -> None:
     bounds = torch.tensor([[0, 12]] * 12 + [[12, 27]] * 15)[None]
     calls: list[tuple[Any, tuple[Any, ...]]] = [
         (operators.causal, (*query, *key, value)),
+        (operators.projected, (value, value, value, random_normal(30, 3, 5), None, 0.5)),
         (operators.sums, (*key, value)),
         (operators.read, (*query, sums.requires_grad_(), peak)),
         (operators.blocks, (value, value, value, None, table, bounds, 10, True, 7, 3, 0.5)),
@@ -319,6 +362,9 @@ def test_operators_refuse_what_does_not_fit() -> None:
         (operators.causal, (log, log, None, log, value)),
         (operators.causal, (log, log[..., :2], log, log[..., :2], value)),
         (operators.causal, (None, log.half(), None, log.half(), value.half())),
+        (operators.projected, (log, log, value, log[0, 0, :, :2], None, 0.5)),
+        (operators.projected, (log, log, value, log[0, 0], value[0, :, :, 0] > 0, 0.5)),
+        (operators.projected, (log, log, value, log[0, 0].to(f32), None, 0.5)),
         (operators.sums, (None, log, value[:, :, :7])),
         (operators.read, (None, log, sums[:, :, :2], peak)),
         (operators.read, (None, log, sums.to(f32), peak)),
@@ -335,6 +381,7 @@ def test_operators_refuse_what_does_not_fit() -> None:
         with pytest.raises(ValueError, match=r"takes? "):
             operator(*inputs)
     operators.causal(None, log, None, log, value)
+    operators.projected(log, log, value, log[0, 0], value[0, :1, :, 0] > 0, 0.5)
     operators.read(None, log, sums, peak)
     operators.blocks(*good)
 
@@ -413,5 +460,5 @@ def test_unsupported_tensors_are_computed_in_torch(monkeypatch: pytest.MonkeyPat
     q, k, v = (random_normal(n, 1, 2, 30, 4, dtype=torch.float32) for n in range(3))
     expected = mechanism(q, k, v, Mask(True))
     monkeypatch.setattr(compiled, "can_run", lambda _: False)
-    monkeypatch.setattr(compiled, "causal", None)  # would raise
+    monkeypatch.setattr(compiled, "causal_projected", None)  # would raise
     assert_close([mechanism(q, k, v, Mask(True))], [expected.double()], 1e-5)

@@ -107,6 +107,7 @@ def sequence_maximum(mechanism: Mechanism) -> None:
         log = (log - log.amax((-2, -1), keepdim=True)).exp().add(1e-4).log()
         return Features(sign, log)
 
+    mechanism.use_compiled = False  # in C, favor computes its features itself
     change(mechanism, "features", features)
 
 

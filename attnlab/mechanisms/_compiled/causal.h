@@ -14,11 +14,13 @@ typedef struct {
     REAL *q, *k, *q_size, *k_size;     /* chunk x CP: phi, and its size */
     REAL *v, *g, *to_value, *to_key;   /* chunk x VP, VP, VP, CP */
     REAL *state, *turned;              /* C x MP and (M + 1) x CP, in tiles */
+    REAL *wide;                        /* chunk x the input's size, padded, in project.h */
 } F(causal);
 
 static int64_t F(causal_numbers)(const Sizes *n) {
     const int64_t CP = F(padded)(n->C), MP = F(padded)(n->M), VP = F(padded)(n->M + 1);
-    return 5 * CP + CHUNK * (6 * CP + 3 * VP) + n->C * MP + (n->M + 1) * CP;
+    return 5 * CP + CHUNK * (6 * CP + 3 * VP) + n->C * MP + (n->M + 1) * CP +
+           F(project_numbers)(n);
 }
 
 static F(causal) F(open_causal)(const Sizes *n, const Array *x, int64_t b, int64_t h, REAL *free) {
@@ -37,6 +39,8 @@ static F(causal) F(open_causal)(const Sizes *n, const Array *x, int64_t b, int64
     r.out = F(at)(&x[OUT], b, h), r.out_step = x[OUT].token;
     r.grad = F(at)(&x[GRAD], b, h), r.grad_step = x[GRAD].token;
     r.bottom = F(at)(&x[BOTTOM], b, h), r.peaks = F(at)(&x[PEAKS], b, h);
+    if (x[DIRECTIONS].data)
+        r.wide = F(open_projection)(&r.query, &r.key, n, x, b, r.turned + (n->M + 1) * CP);
     /* without signs a feature equals its size, so they share memory */
     if (!r.query.sign) r.q_size = r.q;
     if (!r.key.sign) r.k_size = r.k;
@@ -44,6 +48,11 @@ static F(causal) F(open_causal)(const Sizes *n, const Array *x, int64_t b, int64
     memset(r.state, 0, (size_t)(n->C * MP) * sizeof(REAL));
     memset(r.turned, 0, (size_t)((n->M + 1) * CP) * sizeof(REAL));
     return r;
+}
+
+static void F(project_both)(F(causal) *r, int64_t first, int64_t n) {
+    F(project)(&r->key, first, n);
+    F(project)(&r->query, first, n);
 }
 
 /* state[c] *= decay[c] */
@@ -155,6 +164,7 @@ static void F(causal_forward)(const Sizes *sizes, const Array *x, int64_t b, int
         const int64_t n = r.T - first < CHUNK ? r.T - first : CHUNK;
         memcpy(peaks + first / CHUNK * x[PEAKS].token, r.peak,
                (size_t)r.key.logs * sizeof(REAL));
+        F(project_both)(&r, first, n);
         if (F(place_keys)(&r, first, 1, n)) {
             F(forward_tokens)(&r, first, n);
             continue;
@@ -187,6 +197,9 @@ static void F(query_tokens)(F(causal) *r, const Array *x, int64_t b, int64_t h, 
                              F(at)(&x[QUERY_SIGN_GRAD], b, h) + t * x[QUERY_SIGN_GRAD].token,
                              F(at)(&x[QUERY_LOG_GRAD], b, h) + t * x[QUERY_LOG_GRAD].token);
     }
+    if (r->query.x)
+        F(project_back)(&r->query, r->to_key, r->wide, first, 1, n,
+                        F(at)(&x[QUERY_LOG_GRAD], b, h), x[QUERY_LOG_GRAD].token);
 }
 
 static void F(causal_query_gradient)(const Sizes *sizes, const Array *x, int64_t b, int64_t h,
@@ -194,6 +207,7 @@ static void F(causal_query_gradient)(const Sizes *sizes, const Array *x, int64_t
     F(causal) r = F(open_causal)(sizes, x, b, h, scratch);
     for (int64_t first = 0; first < r.T; first += CHUNK) {
         const int64_t n = r.T - first < CHUNK ? r.T - first : CHUNK;
+        F(project_both)(&r, first, n);
         if (F(place_keys)(&r, first, 1, n)) {
             F(query_tokens)(&r, x, b, h, first, n);
             continue;
@@ -227,6 +241,9 @@ static void F(key_tokens)(F(causal) *r, const Array *x, int64_t b, int64_t h, in
                              F(at)(&x[KEY_SIGN_GRAD], b, h) + t * x[KEY_SIGN_GRAD].token,
                              F(at)(&x[KEY_LOG_GRAD], b, h) + t * x[KEY_LOG_GRAD].token);
     }
+    if (r->key.x)
+        F(project_back)(&r->key, r->to_key, r->wide, last, -1, n, F(at)(&x[KEY_LOG_GRAD], b, h),
+                        x[KEY_LOG_GRAD].token);
 }
 
 static void F(causal_key_gradient)(const Sizes *sizes, const Array *x, int64_t b, int64_t h,
@@ -236,6 +253,7 @@ static void F(causal_key_gradient)(const Sizes *sizes, const Array *x, int64_t b
         const int64_t first = chunk * CHUNK, n = r.T - first < CHUNK ? r.T - first : CHUNK;
         const REAL *before = F(row)(r.peaks + chunk * x[PEAKS].token, &r.key, EMPTY);
         memcpy(r.peak, before, (size_t)r.CP * sizeof(REAL));
+        F(project_both)(&r, first, n);
         if (F(place_keys)(&r, first + n - 1, -1, n)) {
             F(key_tokens)(&r, x, b, h, first + n - 1, n);
             continue;

@@ -11,6 +11,11 @@ typedef struct {
     int64_t sign_step, log_step; /* from token to token */
     int64_t logs, C, padded;
     REAL *spare; /* a padded row */
+    /* where logs are computed from inputs x, as in project.h: then they begin with token `first` */
+    const REAL *x, *forth, *back;
+    int64_t x_step, D, first;
+    const uint8_t *shown;
+    REAL half;
 } F(side);
 
 static hot REAL *F(at)(const Array *array, int64_t b, int64_t h) {
@@ -21,12 +26,13 @@ static hot REAL *F(at)(const Array *array, int64_t b, int64_t h) {
 static F(side) F(one_side)(const Sizes *sizes, const Array *sign, const Array *log, int64_t b,
                            int64_t h, REAL *spare) {
     const F(side) side = {F(at)(sign, b, h), F(at)(log, b, h), sign->token, log->token,
-                          sizes->logs, sizes->C, F(padded)(sizes->C), spare};
+                          sizes->logs, sizes->C, F(padded)(sizes->C), spare, .x = NULL};
     return side;
 }
 
 static hot void F(fetch_side)(const F(side) *side, int64_t t) {
-    F(fetch)(side->log + t * side->log_step, side->logs);
+    if (side->x) F(fetch)(side->x + t * side->x_step, side->D);
+    else F(fetch)(side->log + t * side->log_step, side->logs);
     if (side->sign) F(fetch)(side->sign + t * side->sign_step, side->C);
 }
 
@@ -50,7 +56,7 @@ static hot const REAL *F(row)(const REAL *from, const F(side) *side, REAL rest) 
 }
 
 static hot const REAL *F(logs)(const F(side) *side, int64_t t) {
-    return F(row)(side->log + t * side->log_step, side, NOTHING);
+    return F(row)(side->log + (t - side->first) * side->log_step, side, NOTHING);
 }
 
 /* Moves the peak up to key t and sets decay to exp(old - new). Returns whether it moved. */
@@ -106,7 +112,7 @@ static hot void F(signed_value)(const F(side) *side, int64_t t, const REAL *size
     for (int64_t c = side->C; c < side->padded; c++) value[c] = 0;
 }
 
-/* d log and d sign of token t from d phi and |phi|. */
+/* d log and d sign of token t from d phi and |phi|; d log also takes the place of d phi. */
 static hot void F(feature_gradients)(const F(side) *side, int64_t t, REAL *restrict grad,
                                         const REAL *restrict size, REAL *restrict d_sign,
                                         REAL *restrict d_log) {
@@ -118,6 +124,7 @@ static hot void F(feature_gradients)(const F(side) *side, int64_t t, REAL *restr
         memcpy(d_sign, grad, (size_t)C * sizeof(REAL));
         for (int64_t c = 0; c < C; c++) grad[c] *= sign[c];
     }
+    if (side->x) return; /* F(project_back) follows */
     if (side->logs == C) {
         memcpy(d_log, grad, (size_t)C * sizeof(REAL));
     } else {

@@ -11,6 +11,10 @@ enum {
     GRAD, QUERY_SIGN_GRAD, QUERY_LOG_GRAD, KEY_SIGN_GRAD, KEY_LOG_GRAD, VALUE_GRAD, SUMS_GRAD
 };
 
+/* Causal attention has no sums. With directions (C x D), q and k (and their gradients) take the
+ * place of the logs, see project.h; SHOWN has a byte for each key, 0 for padding. */
+enum { DIRECTIONS = SUMS, SHOWN = SUMS_GRAD };
+
 /* The order in block-sparse softmax. FIT: the largest score and 1 / sum of each query. BOUNDS: the
  * first key of its document and the first after it. */
 enum {
@@ -33,7 +37,8 @@ typedef struct {
     int64_t threads;
     /* of block-sparse softmax. window 0: any distance; sinks: keys visible from anywhere */
     int64_t block, columns, causal, window, sinks;
-    /* in recurrent.h, columns: queries per key head, causal: 1 with the delta rule */
+    /* in recurrent.h, columns: queries per key head, causal: 1 with the delta rule; in project.h,
+     * columns: D, scale: beta / 2 */
     double scale;
 } Sizes;
 

@@ -29,6 +29,14 @@ def causal(query: Features, key: Features, value: Tensor) -> Tensor:
     return torch.ops.attnlab.causal(*query, *key, value)[0]
 
 
+def causal_projected(
+    q: Tensor, k: Tensor, value: Tensor, directions: Tensor, keys: Tensor | None, half: float
+) -> Tensor:
+    """The same with the logs w.q and w.k - half |k|^2 of q and k (B, H, T, D), for the rows w of
+    `directions` (C, D), which get no gradient. `keys` (B, T) is False for padding."""
+    return torch.ops.attnlab.projected(q, k, value, directions, keys, half)[0]
+
+
 def sums(key: Features, value: Tensor) -> tuple[Tensor, Tensor]:
     """sum of phi(k) [v, 1] (B, H, C, M+1) relative to the peak (B, H, 1, C) of each feature."""
     return torch.ops.attnlab.sums(*key, value)
@@ -118,6 +126,63 @@ operator(
     _causal_backward,
 )
 register_gradient("causal", _causal_gradients)
+
+
+# Causal attention with logs that are computed from q and k
+
+
+def _allocate_projected(
+    q: Tensor, k: Tensor, value: Tensor, directions: Tensor, *rest: Any
+) -> tuple[Tensor, ...]:
+    del k, rest
+    logs = value.new_empty(0, 0, 0, len(directions))
+    return _allocate_causal(None, q, None, logs, value)
+
+
+def _projected(
+    q: Tensor, k: Tensor, value: Tensor, directions: Tensor, keys: Signs, half: float,
+    *results: Tensor,
+) -> None:  # fmt: skip
+    arrays = (None, q, None, k, value, *results, directions, *(None,) * 6, keys)
+    run("causal", arrays, k, **_projected_sizes(value, directions), scale=half)
+
+
+def _allocate_projected_backward(*inputs: Any) -> tuple[Tensor, ...]:
+    return allocate_gradients(*inputs[:3])
+
+
+def _projected_backward(
+    q: Tensor, k: Tensor, value: Tensor, directions: Tensor, keys: Signs, half: float,
+    *rest: Tensor,
+) -> None:  # fmt: skip
+    out, bottom, peaks, grad, d_q, d_k, d_value = rest
+    require(peaks.shape[2] == -(-k.shape[2] // CHUNK), f"a peak for each {CHUNK} tokens")
+    results = (out, bottom, peaks, directions, grad, None, d_q, None, d_k, d_value, keys)
+    sizes = _projected_sizes(value, directions)
+    run("causal_backward", (None, q, None, k, value, *results), k, **sizes, scale=half)
+
+
+def _projected_sizes(value: Tensor, directions: Tensor) -> dict[str, int]:
+    C, D = directions.shape
+    return {"C": C, "logs": C, "M": value.shape[3], "columns": D}
+
+
+def _projected_gradients(*saved: Any) -> tuple[Tensor | None, ...]:
+    return (*torch.ops.attnlab.projected_backward(*saved), None, None, None)
+
+
+PROJECTED_INPUTS = "Tensor q, Tensor k, Tensor value, Tensor directions, Tensor? keys, float half"
+PROJECTED_LAYOUT = "BHTD BHTD BHTM CD BT:bool"
+operator("projected", PROJECTED_INPUTS, 3, PROJECTED_LAYOUT, _allocate_projected, _projected)
+operator(
+    "projected_backward",
+    f"{PROJECTED_INPUTS}, {RESULTS}",
+    3,
+    f"{PROJECTED_LAYOUT} BHTM BHT1 BHPC BHTM",
+    _allocate_projected_backward,
+    _projected_backward,
+)
+register_gradient("projected", _projected_gradients)
 
 
 # Sums over all keys

@@ -2,6 +2,7 @@
 #include "vectors.h"
 #include "tiles.h"
 #include "features.h"
+#include "project.h"
 #include "causal.h"
 #include "whole.h"
 #include "step.h"

@@ -102,3 +102,11 @@ static void F(product)(REAL *restrict y, int64_t ldy, const REAL *restrict a, in
     for (; i < rows; i++)
         F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns, 1);
 }
+
+/* to (n x Q) = from (n x P) @ tiles (P x Q) */
+static void F(through)(REAL *to, int64_t ld_to, const REAL *from, int64_t ld_from,
+                       const REAL *tiles, int64_t P, int64_t Q, int64_t n) {
+    for (int64_t i = 0; i < n; i++) memset(to + i * ld_to, 0, (size_t)Q * sizeof(REAL));
+    for (int64_t q = 0; q < Q; q += WIDE)
+        F(product)(to + q, ld_to, from, ld_from, 1, tiles + q * P, WIDE, n, P);
+}

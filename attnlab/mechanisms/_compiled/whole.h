@@ -62,14 +62,6 @@ static void F(gather)(F(whole) *r, int64_t n) {
         F(product)(r->state + m * r->C, WIDE, r->x, 1, r->CP, r->v + m, r->VP, r->C, n);
 }
 
-/* to (n x Q) = from (n x P) @ tiles (P x Q) */
-static void F(through)(REAL *to, int64_t ld_to, const REAL *from, int64_t ld_from,
-                       const REAL *tiles, int64_t P, int64_t Q, int64_t n) {
-    for (int64_t i = 0; i < n; i++) memset(to + i * ld_to, 0, (size_t)Q * sizeof(REAL));
-    for (int64_t q = 0; q < Q; q += WIDE)
-        F(product)(to + q, ld_to, from, ld_from, 1, tiles + q * P, WIDE, n, P);
-}
-
 static hot void F(place_whole)(F(whole) *r, int64_t t, int64_t i, int query) {
     REAL *size = r->size + i * r->CP;
     if (query) F(query_size)(&r->side, t, r->peak, size);
