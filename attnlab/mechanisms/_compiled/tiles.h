@@ -61,14 +61,14 @@ static void F(scan)(REAL *restrict state, int64_t P, int64_t Q, const REAL *rest
     }
 }
 
-/* y[i] += sum over j of a[i * by_row + j * by_column] * x[j], for `rows` rows of one tile's width;
- * rows of x and y are ldx and ldy apart. */
+/* y[i] += sum over j of a[i * by_row + j * by_column] * x[j], or = if add is 0, for `rows` rows of
+ * one tile's width; rows of x and y are ldx and ldy apart. */
 static hot void F(product_tile)(REAL *restrict y, int64_t ldy, const REAL *restrict a,
                                    int64_t by_row, int64_t by_column, const REAL *restrict x,
-                                   int64_t ldx, int64_t columns, const int rows) {
-    F(vec) ys[2 * GROUP][2];
+                                   int64_t ldx, int64_t columns, const int add, const int rows) {
+    F(vec) ys[2 * GROUP][2] = {{{0}}};
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) {
+    for (int i = 0; i < rows && add; i++) {
         ys[i][0] = F(load)(y + i * ldy);
         ys[i][1] = F(load)(y + i * ldy + LANES);
     }
@@ -88,25 +88,33 @@ static hot void F(product_tile)(REAL *restrict y, int64_t ldy, const REAL *restr
     }
 }
 
+static hot void F(multiply)(REAL *restrict y, int64_t ldy, const REAL *restrict a, int64_t by_row,
+                            int64_t by_column, const REAL *restrict x, int64_t ldx, int64_t rows,
+                            int64_t columns, const int add) {
+    int64_t i = 0;
+    for (; i + 2 * GROUP <= rows; i += 2 * GROUP)
+        F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns, add,
+                        2 * GROUP);
+    for (; i + 4 <= rows; i += 4)
+        F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns, add,
+                        4);
+    for (; i + 2 <= rows; i += 2)
+        F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns, add,
+                        2);
+    for (; i < rows; i++)
+        F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns, add,
+                        1);
+}
+
 static void F(product)(REAL *restrict y, int64_t ldy, const REAL *restrict a, int64_t by_row,
                        int64_t by_column, const REAL *restrict x, int64_t ldx, int64_t rows,
                        int64_t columns) {
-    int64_t i = 0;
-    for (; i + 2 * GROUP <= rows; i += 2 * GROUP)
-        F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns,
-                        2 * GROUP);
-    for (; i + 4 <= rows; i += 4)
-        F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns, 4);
-    for (; i + 2 <= rows; i += 2)
-        F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns, 2);
-    for (; i < rows; i++)
-        F(product_tile)(y + i * ldy, ldy, a + i * by_row, by_row, by_column, x, ldx, columns, 1);
+    F(multiply)(y, ldy, a, by_row, by_column, x, ldx, rows, columns, 1);
 }
 
 /* to (n x Q) = from (n x P) @ tiles (P x Q) */
 static void F(through)(REAL *to, int64_t ld_to, const REAL *from, int64_t ld_from,
                        const REAL *tiles, int64_t P, int64_t Q, int64_t n) {
-    for (int64_t i = 0; i < n; i++) memset(to + i * ld_to, 0, (size_t)Q * sizeof(REAL));
     for (int64_t q = 0; q < Q; q += WIDE)
-        F(product)(to + q, ld_to, from, ld_from, 1, tiles + q * P, WIDE, n, P);
+        F(multiply)(to + q, ld_to, from, ld_from, 1, tiles + q * P, WIDE, n, P, 0);
 }
