@@ -130,8 +130,8 @@ class Favor(RandomFeatures):
 
     def _causal(self, q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None) -> Tensor:
         """In C with the feature map: its logs stay in the cache, and none are kept for backward."""
-        inputs = [x.to(torch.promote_types(k.dtype, torch.float32)) for x in (q, k, v)]
+        q, k, v = (x.to(torch.promote_types(k.dtype, torch.float32)) for x in (q, k, v))
         known = type(self) is Favor and not self.draws.requires_grad  # not another feature map
-        if not (known and self.use_compiled and compiled.can_run(inputs[1])):
+        if not (known and self.use_compiled and compiled.can_run(k)):
             return super()._causal(q, k, v, keys)
-        return compiled.causal_projected(*inputs, self.scaled_draws(inputs[1]), keys, self.beta / 2)
+        return compiled.causal_projected(q, k, v, self.scaled_draws(k), keys, self.beta / 2)

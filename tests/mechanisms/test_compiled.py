@@ -145,8 +145,8 @@ def test_the_scan_with_projection_equals_the_torch_path(
             log = log.masked_fill(~keys[:, None, :, None], LOG_ZERO)
         return in_torch(Features(None, q @ directions.T), Features(None, log), value)
 
-    def project(*inputs: Tensor) -> Tensor:
-        return compiled.causal_projected(*inputs, directions.to(inputs[0].dtype), keys, half)
+    def project(q: Tensor, k: Tensor, value: Tensor) -> Tensor:
+        return compiled.causal_projected(q, k, value, directions.to(k.dtype), keys, half)
 
     dtype = torch.float64 if double else torch.float32
     values, grads = [], []
