@@ -44,6 +44,7 @@ class ReportOptions:
     json: Annotated[Path | None, option("JSON file to write, with all measurements.", OUTPUT)] = (
         None
     )
+    csv: Annotated[Path | None, option("CSV file to write, with all measurements.", OUTPUT)] = None
     html: Annotated[Path | None, option("HTML page to write.", OUTPUT)] = None
     markdown: Annotated[Path | None, option("Markdown file to write.", OUTPUT)] = None
     into: Annotated[
@@ -59,7 +60,7 @@ class ReportOptions:
         ),
     ] = ""
     overwrite: Annotated[
-        bool, flag("Replace the files of --json, --html and --markdown.", OUTPUT)
+        bool, flag("Replace the files of --json, --csv, --html and --markdown.", OUTPUT)
     ] = False
     charts: Annotated[
         bool | None,
@@ -69,7 +70,7 @@ class ReportOptions:
     def check(self) -> None:
         """Check all paths before anything is measured."""
         self.check_names()
-        for path in filter(None, (self.json, self.markdown)):
+        for path in filter(None, (self.json, self.csv, self.markdown)):
             check_output_file(path, self.overwrite)
         if self.mark and self.into is None:
             raise ValueError(f"--mark {self.mark} needs a page; give --into FILE too")
@@ -83,7 +84,8 @@ class ReportOptions:
 
     def check_names(self) -> None:
         """Two outputs cannot go into one file."""
-        paths = {"json": self.json, "html": self.html, "markdown": self.markdown, "into": self.into}
+        names = ("json", "csv", "html", "markdown", "into")
+        paths = {name: getattr(self, name) for name in names}
         first: dict[str, str] = {}
         for name, path in paths.items():
             if path is None:
@@ -114,10 +116,11 @@ class ReportOptions:
         The terminal comes last because its reader may close the pipe early."""
         from rich.console import Console
 
-        from attnlab.report import print_report, save_page, to_json, to_markdown
+        from attnlab.report import print_report, save_page, to_csv, to_json, to_markdown
 
         writers: list[tuple[Path | None, Callable[[Path], None]]] = [
             (self.json, lambda path: write_text(path, to_json(report, indent=1) + "\n")),
+            (self.csv, lambda path: write_text(path, to_csv(report))),
             (self.html, lambda path: save_page(path, report, self.overwrite)),
             (self.markdown, lambda path: write_text(path, to_markdown(report))),
             (

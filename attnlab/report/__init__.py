@@ -1,10 +1,11 @@
-"""One `Report` for the terminal, a page, Markdown, JSON and figures.
+"""One `Report` for the terminal, a page, Markdown, JSON, CSV and figures.
 
 report = Report("bench", "Attention mechanisms, measured", [Section("error", "Error", ...)])
 print_report(report, Console())
 save_page(Path("error.html"), report)
 Path("error.md").write_text(to_markdown(report))
 Path("error.json").write_text(to_json(report))
+Path("error.csv").write_text(to_csv(report))
 save_figure(plot, Path("error.pdf"), "Error by features")
 """
 
@@ -37,6 +38,7 @@ from attnlab.report._content import (
 )
 
 if TYPE_CHECKING:
+    from attnlab.report._csv import to_csv as to_csv
     from attnlab.report._json import parse_report as parse_report
     from attnlab.report._json import read_report as read_report
     from attnlab.report._json import to_json as to_json
@@ -81,6 +83,7 @@ __all__ = [
     "render_page",
     "save_figure",
     "save_page",
+    "to_csv",
     "to_json",
     "to_markdown",
 ]
@@ -100,6 +103,7 @@ __getattr__ = lazy_names(
         "render_page": "attnlab.report._page",
         "save_figure": "attnlab.report._matplotlib",
         "save_page": "attnlab.report._page",
+        "to_csv": "attnlab.report._csv",
         "to_json": "attnlab.report._json",
         "to_markdown": "attnlab.report._markdown",
     },
