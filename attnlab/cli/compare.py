@@ -14,13 +14,14 @@ from attnlab._command_options import (
     flag,
     flatten_options,
     format_values,
+    list_option,
     merge_options,
     option,
     options_of,
     start_mode,
     values_of,
 )
-from attnlab._help_groups import OPTIMIZER, TRAINING
+from attnlab._help_groups import HARDWARE, OPTIMIZER, TRAINING
 from attnlab.tasks.kind import TaskKind
 from attnlab.tasks.registry import TASKS
 
@@ -37,7 +38,87 @@ LearningRateFactors = Annotated[
         **LIST,
     ),
 ]
+Processes = Annotated[
+    int | None,
+    option(
+        "Number of runs to train at the same time, each in a process with one thread. 0 trains in "
+        "this process. Without it, the number of cores if the budget is steps, otherwise 0.",
+        HARDWARE,
+    ),
+]
+Ray = Annotated[
+    str | None,
+    option(
+        "Address of a Ray cluster to train on, such as auto or 10.0.0.5:6379. Needs attnlab[ray].",
+        HARDWARE,
+    ),
+]
+Resume = Annotated[bool, flag("Continue the comparison in --out.")]
+Overwrite = Annotated[bool, flag("Replace the comparison in --out.")]
+Seed = Annotated[int, option("Random seed of the first run. Each further run adds 1.", TRAINING)]
+STEPS_HELP = "Number of optimizer steps of each run, instead of --minutes."
+SEEDS_HELP = "Number of runs of each setting, with different random seeds."
 app = create_app("compare", "Train mechanisms on a task with equal budgets and compare them.")
+
+
+@app.command(name="all")
+def compare_everything(
+    *,
+    quick: Annotated[
+        bool,
+        flag(
+            "Compare eight mechanisms on four abilities with one seed and short trainings: at most "
+            "15 minutes on two cores."
+        ),
+    ] = False,
+    attention: Annotated[
+        tuple[str, ...], list_option("Mechanisms to compare. Without it, twelve of them.")
+    ] = (),
+    abilities: Annotated[
+        tuple[str, ...],
+        list_option(
+            "Abilities to compare on; also other tasks: language, knowledge, summary, vision. "
+            "Without it, eight abilities."
+        ),
+    ] = (),
+    minutes: Annotated[float | None, option("Minutes of training steps of each run.")] = None,
+    steps: Annotated[int | None, option(STEPS_HELP)] = None,
+    seeds: Annotated[int | None, option(f"{SEEDS_HELP} Without it, 3, or 1 with --quick.")] = None,
+    seed: Seed = 0,
+    learning_rate_factors: Annotated[
+        tuple[float, ...],
+        list_option(
+            "Factors of the learning rate to try for each mechanism, on the first ability. Without "
+            "it, 0.3 1 3, or 1 with --quick.",
+            OPTIMIZER,
+        ),
+    ] = (),
+    out: Annotated[Path, option("Folder for all runs and the results.")] = Path("runs/compare-all"),
+    processes: Processes = None,
+    ray: Ray = None,
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """What can each mechanism do? Compare mechanisms on several abilities."""
+    from rich.console import Console
+
+    from attnlab.compare._overview import OVERVIEW, PAGE, TABLE, OverviewSettings, compare_all
+    from attnlab.compare._plan import create_budget
+    from attnlab.report import print_report
+
+    settings = OverviewSettings(quick, attention, abilities, seeds, seed, learning_rate_factors)
+    overview = compare_all(
+        settings,
+        out=out,
+        budget=create_budget(minutes, steps),
+        processes=processes,
+        ray=ray,
+        start=start_mode(resume, overwrite),
+    )
+    print_report(overview.report, Console(), charts=True)
+    print(f"{out / OVERVIEW}\n{out / TABLE}\n{out / PAGE}")
+
+
 PREFIX = "task "  # of these attributes; no other name has a space
 
 
@@ -61,7 +142,7 @@ def __getattr__(name: str) -> Any:
 
 def comparison_command(kind: TaskKind) -> Any:
     from attnlab.compare._engine import compare as run
-    from attnlab.compare._runs import PAGE, RESULTS
+    from attnlab.compare._runs import PAGE, RESULTS, TABLE
     from attnlab.tasks._simple_comparison import comparison_class
 
     Comparison = comparison_class(kind)
@@ -74,26 +155,21 @@ def comparison_command(kind: TaskKind) -> Any:
         *,
         attention: Attention = Comparison.attention,
         minutes: float | None = None,
-        steps: Annotated[
-            int | None, option("Number of optimizer steps of each run, instead of --minutes.")
-        ] = None,
-        seeds: Annotated[
-            int, option("Number of runs of each setting, with different random seeds.")
-        ] = Comparison.seeds,
-        seed: Annotated[
-            int, option("Random seed of the first run. Each further run adds 1.", TRAINING)
-        ] = 0,
+        steps: Annotated[int | None, option(STEPS_HELP)] = None,
+        seeds: Annotated[int, option(SEEDS_HELP)] = Comparison.seeds,
+        seed: Seed = 0,
         learning_rate_factors: LearningRateFactors = Comparison.learning_rate_factors,
         options: Any = Options(),  # noqa: B008 (a frozen value)
         out: Annotated[Path, option("Folder for all runs and the results.")] = Path("runs")
         / f"compare-{kind.name}",
-        resume: Annotated[bool, flag("Continue the comparison in --out.")] = False,
-        overwrite: Annotated[bool, flag("Replace the comparison in --out.")] = False,
+        processes: Processes = None,
+        ray: Ray = None,
+        resume: Resume = False,
+        overwrite: Overwrite = False,
     ) -> None:
         from rich.console import Console
 
         from attnlab.report import print_report
-        from attnlab.training import is_main_process
 
         values = values_of(options, own_options)
         for name, group in groups.items():
@@ -107,11 +183,12 @@ def comparison_command(kind: TaskKind) -> Any:
             seeds=seeds,
             first_seed=seed,
             learning_rate_factors=learning_rate_factors,
+            processes=processes,
+            ray=ray,
             start=start_mode(resume, overwrite),
         )
-        if is_main_process():
-            print_report(comparison.report, Console())
-            print(f"{out / RESULTS}\n{out / PAGE}")
+        print_report(comparison.report, Console())
+        print(f"{out / RESULTS}\n{out / TABLE}\n{out / PAGE}")
 
     compare.__doc__ = _help(kind)
     usual = f" Without a budget, {Comparison.default_budget or 'the task decides'}."

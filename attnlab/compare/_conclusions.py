@@ -37,6 +37,8 @@ class BestSetting:
     parameters: int
     steps: float
     minutes: float
+    state_bytes: int | None = None
+    """Size of the decoding state of one row after the longest test row."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def conclude(
             difference = _difference(comparison, *pair, baseline)
             differences += [difference] if difference is not None else []
     crossovers = []
-    if len(values) > 1:
+    if len(values) > 1 and all(value is not None and value > 0 for value in values):
         for name in contenders[1:]:
             curves = [(runs[name, value], runs[contenders[0], value]) for value in values]
             crossovers += _crossover(comparison, curves)
@@ -129,6 +131,7 @@ def _best_setting(
         parameters=outcome.parameters,
         steps=statistics.fmean(run.outcome.steps for run in runs),
         minutes=statistics.fmean(run.outcome.minutes for run in runs),
+        state_bytes=outcome.state_bytes,
     )
 
 

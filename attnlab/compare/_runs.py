@@ -14,7 +14,9 @@ from attnlab._short_repr import one_line, short_repr
 from attnlab.tasks.comparison import Comparison, ComparisonTrial, TrialResult
 
 RESULTS, PAGE, FIGURES = "compare.json", "compare.html", "compare-*.svg"
-FORMAT, VERSION = "attnlab-comparison", 1
+TABLE = "compare.csv"
+FORMAT, VERSION = "attnlab-comparison", 2
+OLD_VERSIONS = (1,)  # version 2 added the sizes that make contenders equal, and the state's bytes
 MAX_BYTES = 2**28
 
 
@@ -37,6 +39,7 @@ class Failure:
 
 
 Attempt = ComparisonRun | Failure
+ATTEMPT: TypeAdapter[Attempt] = TypeAdapter(Attempt)
 ATTEMPTS: TypeAdapter[list[Attempt]] = TypeAdapter(list[Attempt])
 TRIALS: TypeAdapter[list[ComparisonTrial]] = TypeAdapter(list[ComparisonTrial])
 
@@ -55,11 +58,10 @@ def read_attempts(
     """The finished runs of a comparison, which must have the same settings and no other trials."""
     try:
         old = read_json(path, MAX_BYTES)
-        if not isinstance(old, dict) or (old.get("format"), old.get("version")) != (
-            FORMAT,
-            VERSION,
-        ):
+        if not isinstance(old, dict) or old.get("format") != FORMAT:
             raise ValueError("has another format")
+        if old.get("version") not in (*OLD_VERSIONS, VERSION):
+            raise ValueError(f"has version {short_repr(old.get('version'))}, not {VERSION}")
         old_plan, planned = dict(old["settings"]), TRIALS.validate_python(old["trials"])
         attempts = ATTEMPTS.validate_python(old["runs"])
         metrics = {metric.name for metric in comparison.metrics}

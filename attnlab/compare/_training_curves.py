@@ -16,10 +16,16 @@ from attnlab.tasks.comparison import Comparison
 def curve_figures(
     comparison: Comparison, attempts: Sequence[Attempt], conclusions: Conclusions
 ) -> list[Figure]:
-    """One figure for each curve, with the best setting of each contender."""
-    best = {name: best_runs(comparison, attempts, name, None) for name in conclusions.contenders}
+    """One figure for each curve, with the best setting of each contender; for a sweep those of its
+    last value."""
+    places = {attempt.trial.place for attempt in attempts}
+    last = max(places, key=lambda place: place or 0.0, default=None)
+    best = {name: best_runs(comparison, attempts, name, last) for name in conclusions.contenders}
     runs = [run for group in best.values() for run in group]
     percent = {metric.name for metric in comparison.metrics if metric.percent}
+    at = ""
+    if last is not None:
+        at = f" ({comparison.sweep_title} {comparison.displayed_sweep_value(last):,g})"
     figures = []
     for title in dict.fromkeys(title for run in runs for title in run.outcome.curves):
         metric = title.removeprefix("validation ")
@@ -30,7 +36,7 @@ def curve_figures(
             marks=_baseline_marks(conclusions, metric) if metric != title else [],
             y_percent=metric in percent,
         )
-        figures.append(Figure(f"{title} over minutes of training", plot))
+        figures.append(Figure(f"{title} over minutes of training{at}", plot))
     return figures
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from attnlab._command_options import options_of
 from attnlab._confidence_intervals import format_number
 from attnlab._create_mechanism import create_attention
-from attnlab.models import StackConfig
+from attnlab.models import Model, StackConfig
 from attnlab.run_folder import StartMode
 from attnlab.run_folder._config import MAY_CHANGE
+from attnlab.tasks._equal_sizes import Sizes, state_bytes
 from attnlab.tasks._simple_commands import task_option_class
 from attnlab.tasks._simple_training import (
     default_settings,
@@ -22,7 +24,8 @@ from attnlab.tasks._simple_training import (
     make_model,
     make_rows,
 )
-from attnlab.tasks._task_options import task_options, with_options
+from attnlab.tasks._stack_comparison import SET_BY_TASK, StackComparison
+from attnlab.tasks._task_options import option_names, task_options, with_options
 from attnlab.tasks.comparison import (
     VALIDATIONS,
     Comparison,
@@ -37,7 +40,7 @@ from attnlab.tasks.comparison import (
 )
 from attnlab.tasks.kind import TaskKind, load_reference
 from attnlab.tasks.simple import Recipe, SimpleTask
-from attnlab.training import Settings
+from attnlab.training import Run, Settings
 
 PARTS = ("train", "validation", "test")
 SET_BY_COMPARISON = (
@@ -51,53 +54,106 @@ SET_BY_COMPARISON = (
 
 
 @dataclass(frozen=True)
-class RecipeComparison(Comparison):
+class RecipeComparison(StackComparison):
     """Trains and measures with the task's own recipe."""
 
-    model: Mapping[str, Any] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     recipe: ClassVar[Recipe]
     """With the default options; `task` has those of the comparison."""
+    kind_name: ClassVar[str]
     margin = 0.02
 
     def __post_init__(self) -> None:
-        with_options(self.recipe, self.options)  # refuses wrong options
-
-    @property
-    def task(self) -> Recipe:
-        return with_options(self.recipe, self.options)
+        super().__post_init__()
+        for place in self.sweep_values():
+            self.task_at(place)  # refuses wrong options
 
     @classmethod
     def option_groups(cls) -> dict[str, OptionGroup]:
-        sizes = ("vocabulary", "context", "attention")
         return {
             "options": OptionGroup(task_option_class(cls.recipe)),
-            "model": OptionGroup(options_of(StackConfig, without=sizes, optional=True)),
-            "training": OptionGroup(options_of(Settings, without=SET_BY_COMPARISON, optional=True)),
+            "model": OptionGroup(
+                options_of(StackConfig, without=SET_BY_TASK, optional=True, common=())
+            ),
+            "training": OptionGroup(
+                options_of(Settings, without=SET_BY_COMPARISON, optional=True, common=())
+            ),
         }
+
+    @classmethod
+    def for_overview(cls, quick: bool) -> RecipeComparison:
+        """With the options that the task declares for `compare all --quick`."""
+        options = dict(getattr(cls.recipe, "quick", {})) if quick else {}
+        training, model = options.pop("training", {}), options.pop("model", {})
+        return cls(options=options, training=training, model=model)
+
+    def budget(self, requested: TrainingBudget | None) -> TrainingBudget:
+        """By default the steps of the training settings, which a quick variant changes."""
+        if requested is None and "steps" in self.training:
+            return TrainingBudget(steps=self.training["steps"])
+        return super().budget(requested)
+
+    def task_at(self, place: float | None) -> Recipe:
+        """The task at this value of the sweep."""
+        options = {**self.options, **self.swept(place, self.sweep_options())}
+        return with_options(self.recipe, options)
+
+    @property
+    def task(self) -> Recipe:
+        return self.task_at(None)
+
+    def sweep_options(self) -> Sequence[str]:
+        return option_names(self.recipe)
 
     @property
     def _settings(self) -> Settings:
         return replace(default_training(self.task), **self.training)
 
+    @cached_property
+    def _lengths(self) -> dict[float | None, dict[str, int]]:
+        """The longest row of each part at each value of the sweep."""
+        lengths: dict[float | None, dict[str, int]] = {}
+        known: dict[str, dict[str, int]] = {}  # a sweep over the width changes no rows
+        for place in self.sweep_values():
+            key, task = repr(self.swept(place, self.sweep_options())), self.task_at(place)
+            assert isinstance(task, SimpleTask)
+            if key not in known:
+                known[key] = {part: longest_row(make_rows(task, part)) for part in PARTS}
+            lengths[place] = known[key]
+        return lengths
+
+    def test_length(self, place: float | None) -> int:
+        return self._lengths[place]["test"]
+
+    def build(self, variant: str, sizes: Sizes, place: float | None) -> Model:
+        task = self.task_at(place)
+        assert isinstance(task, SimpleTask)
+        longest = max(self._lengths[place].values())
+        changes = {**self.sizes_at(place), **sizes}
+        return make_model(task, longest, variant, changes, self._settings.seed)
+
     def check(self, trials: Sequence[ComparisonTrial]) -> None:
-        settings, task = self._settings, self.task
-        longest = 0
-        if isinstance(task, SimpleTask):
-            longest = max(longest_row(make_rows(task, part)) for part in PARTS)
-        for variant in {trial.variant for trial in trials}:
-            if isinstance(task, SimpleTask):
-                make_model(task, longest, variant, self.model, settings.seed)
+        for variant, place in dict.fromkeys((trial.variant, trial.place) for trial in trials):
+            if isinstance(self.recipe, SimpleTask):
+                _ = self._settings
+                self.build(variant, {}, place)
             else:
                 create_attention(variant, head_dim=16, heads=4, max_length=64)
+
+    def with_equal_sizes(self, trials: Sequence[ComparisonTrial]) -> list[ComparisonTrial]:
+        is_simple = isinstance(self.recipe, SimpleTask)  # other recipes make their own models
+        return super().with_equal_sizes(trials) if is_simple else list(trials)
+
+    def notes(self, trials: Sequence[ComparisonTrial]) -> list[str]:
+        return super().notes(trials) if isinstance(self.recipe, SimpleTask) else []
 
     def plan(self) -> dict[str, Any]:
         changes, task = {**self.options, **self.model, **self.training}, self.task
         if isinstance(task, SimpleTask):
             data = [digest(make_rows(task, part)) for part in PARTS]
             changes = {**task_options(task), **task.model, **task.training, **changes, "data": data}
+            changes |= self.sweep_plan()
         ignored = {*MAY_CHANGE, "seed"}
         return {name: value for name, value in changes.items() if name not in ignored}
 
@@ -118,18 +174,21 @@ class RecipeComparison(Comparison):
             "evaluations": max(VALIDATIONS, self._settings.evaluations or 0),
             **budget.settings(),
         }
-        self.task.train(
-            folder, attention=trial.variant, model=self.model, training=changes,
+        self.task_at(trial.place).train(
+            folder, attention=trial.variant,
+            model={**self.sizes_at(trial.place), **dict(trial.model)}, training=changes,
             start=start.for_part(folder), quiet=quiet,
         )  # fmt: skip
 
     def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:
-        del trial
         validation = last_validation(folder, self.metrics[0].name)
         if not isinstance(self.recipe, SimpleTask):
             return trial_result(folder, self.recipe.evaluate(folder), validation=validation)
         metrics, correct = evaluate_counts(self.recipe, folder)
-        return trial_result(folder, metrics, validation=validation, correct=correct)
+        state = state_bytes(Run(folder).model(), self.test_length(trial.place))
+        return trial_result(
+            folder, metrics, validation=validation, correct=correct, state_bytes=state
+        )
 
     def baseline(self) -> tuple[str, Mapping[str, float]] | None:
         chance = self.task.chance if isinstance(self.task, SimpleTask) else None
@@ -162,6 +221,7 @@ def comparison_class(kind: TaskKind) -> type[Comparison]:
         "title": f"Attention mechanisms compared: {kind.name}",
         "metrics": (metric,),
         "recipe": recipe,
+        "kind_name": kind.name,
         "default_budget": TrainingBudget(defaults.minutes, steps),
     }
     return dataclass(frozen=True)(type("TaskComparison", (RecipeComparison,), attributes))

@@ -73,6 +73,8 @@ class ComparisonTrial:
     seed: int
     place: float | None = None
     """The value of the sweep, if the task sweeps over something."""
+    model: tuple[tuple[str, int], ...] = ()
+    """Model settings that make the contenders equal, such as (("feed_width", 120),)."""
 
     @property
     def folder(self) -> str:
@@ -94,6 +96,8 @@ class TrialResult:
     minutes: float
     correct: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """For metrics that are fractions: how many of how many, for an interval with one seed."""
+    state_bytes: int | None = None
+    """Size of the decoding state of one row after the longest test row."""
     curves: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     """Title to points (minutes of training, value)."""
 
@@ -120,8 +124,6 @@ class Comparison(ABC):
     """The mechanisms compared by default. The others are compared with the first."""
     default_budget: ClassVar[TrainingBudget | None] = TrainingBudget(minutes=5.0)
     """The budget if the command sets none. If this is None, override `budget`."""
-    sweep: ClassVar[str] = ""
-    """What the task sweeps over, if anything: training images."""
     seeds: ClassVar[int] = 3
     learning_rate_factors: ClassVar[tuple[float, ...]] = (1.0,)
 
@@ -129,6 +131,21 @@ class Comparison(ABC):
     def option_groups(cls) -> dict[str, OptionGroup]:
         """Fields that hold a whole group of options."""
         return {}
+
+    @classmethod
+    def for_overview(cls, quick: bool) -> Comparison:
+        """This task with the options that it has in `attnlab compare all`, which has no sweeps."""
+        del quick
+        return cls()
+
+    @property
+    def sweep_title(self) -> str:
+        """What the task sweeps over, if anything: training images."""
+        return ""
+
+    def with_sweep_title(self, values: str) -> str:
+        """Values of the sweep in a sentence: 300 training images."""
+        return f"{values} {self.sweep_title}"
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
         """Each contender with the variants to try. A task may add contenders."""
@@ -147,6 +164,11 @@ class Comparison(ABC):
         budget = requested or self.default_budget
         assert budget is not None
         return budget
+
+    def with_equal_sizes(self, trials: Sequence[ComparisonTrial]) -> list[ComparisonTrial]:
+        """The same trials, with model settings that make the contenders equal. The first trial is
+        one of the first contender, and all of them passed `check`."""
+        return list(trials)
 
     def notes(self, trials: Sequence[ComparisonTrial]) -> Sequence[str]:
         """Lines to print before the training starts."""

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from attnlab.compare._engine import ComparisonResult, compare, create_grid
+from attnlab.compare._engine import compare
+from attnlab.compare._plan import ComparisonResult, create_grid
+from attnlab.compare._runs import Failure
 from attnlab.errors import InterruptedTraining
 from attnlab.run_folder import RunFolder, StartMode
 from attnlab.tasks.comparison import TRIAL_FOLDER, ComparisonTrial, TrainingBudget, TrialResult
@@ -89,7 +91,7 @@ def test_compare_trains_all_runs_and_writes_files(
         "softmax-rate1-seed0", "elu-rate1-seed0", "softmax-rate1-seed1", "elu-rate1-seed1",
     ]  # fmt: skip
     stored = json.loads((tmp_path / "compare.json").read_text())
-    assert (stored["format"], stored["version"]) == ("attnlab-comparison", 1)
+    assert (stored["format"], stored["version"]) == ("attnlab-comparison", 2)
     assert stored["settings"] == {
         "title": "Fakes compared", "minutes": None, "steps": 5, "width": 8,
     }  # fmt: skip
@@ -182,7 +184,7 @@ def test_another_comparison_is_not_resumed(
     [
         (lambda _: "{", "is not JSON"),
         (lambda _: "[]", "has another format"),
-        (lambda old: json.dumps({**old, "version": 99}), "has another format"),
+        (lambda old: json.dumps({**old, "version": 99}), "has version 99, not 2"),
         (lambda old: json.dumps({**old, "settings": 5}), "its runs cannot be read"),
         (lambda old: json.dumps({**old, "runs": [{"trial": 3}]}), "its runs cannot be read"),
         (lambda old: json.dumps({**old, "trials": None}), "its runs cannot be read"),
@@ -248,6 +250,62 @@ def test_a_diverged_run_is_reported(tmp_path: Path) -> None:
     again = FakeComparison(LOSSES)
     assert run_comparison(tmp_path, again, start=StartMode.RESUME).attempts == result.attempts
     assert again.trained == []  # it would diverge again
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (MemoryError(), "ran out of memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "ran out of memory: Default"),
+        (RuntimeError("shapes\n differ"), "shapes differ"),
+        (ValueError("elu: cannot do this task"), "elu: cannot do this task"),
+    ],
+)
+def test_an_error_of_one_contender_is_its_result(
+    error: Exception, problem: str, tmp_path: Path
+) -> None:
+    @dataclass(frozen=True)
+    class Failing(FakeComparison):
+        def train(self, trial: ComparisonTrial, folder: Path, *rest: Any) -> None:
+            super().train(trial, folder, *rest)
+            if trial.variant == "elu":
+                raise error
+
+    result = run_comparison(tmp_path, Failing(LOSSES), seeds=1)
+    run, failure = result.attempts
+    assert run.kind == "run"
+    assert isinstance(failure, Failure)
+    assert failure.problem.startswith(problem)
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is full"), ValueError("{folder}: is damaged")])
+def test_errors_about_files_stop_the_comparison(error: Exception, tmp_path: Path) -> None:
+    """They say what to do, and then the trial can run."""
+
+    @dataclass(frozen=True)
+    class Failing(FakeComparison):
+        def train(self, trial: ComparisonTrial, folder: Path, *rest: Any) -> None:
+            super().train(trial, folder, *rest)
+            raise type(error)(str(error).format(folder=folder))
+
+    with pytest.raises(type(error), match=r"full|damaged"):
+        run_comparison(tmp_path, Failing(LOSSES))
+    assert json.loads((tmp_path / "compare.json").read_text())["runs"] == []
+
+
+def test_comparisons_of_version_1_resume(tmp_path: Path) -> None:
+    """They lack the sizes that make contenders equal, and the bytes of the state."""
+    result = run_comparison(tmp_path)
+    path = tmp_path / "compare.json"
+    old = json.loads(path.read_text())
+    for trial in (*old["trials"], *(run["trial"] for run in old["runs"])):
+        del trial["model"]
+    for run in old["runs"]:
+        del run["outcome"]["state_bytes"]
+    path.write_text(json.dumps({**old, "version": 1}))
+    again = FakeComparison(LOSSES)
+    assert run_comparison(tmp_path, again, start=StartMode.RESUME).attempts == result.attempts
+    assert again.trained == []
 
 
 def test_a_metric_that_is_not_finite_is_a_failure(tmp_path: Path) -> None:

@@ -68,7 +68,11 @@ def test_report_of_a_sweep(tmp_path: Path) -> None:
     text = findings_text(report)
     assert "elu is worse than softmax with 1,000 images" in text
     assert "The curves of elu and softmax cross at about 316 images. Of random samples" in text
-    (figure,) = find_blocks(report, Figure)
+    figure, *curves = find_blocks(report, Figure)
+    assert [each.title for each in curves] == [
+        "training loss over minutes of training (images 1,000)",
+        "validation accuracy over minutes of training (images 1,000)",
+    ]
     assert [[x for x, _ in series.points] for series in figure.plot.series] == [[100.0, 1000.0]] * 2
     best, differences, runs = find_blocks(report, Table)
     assert [row[0] for row in best.rows] == ["100", "100", "1,000", "1,000"]

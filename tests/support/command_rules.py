@@ -116,11 +116,24 @@ RULES = (
         "(OMP_NUM_THREADS=1 )?python benchmarks/summary.py debian",
         "--steps 2 --width 32 --vocabulary 400",
     ),
+    # abilities
+    Rule("attnlab compare .*--ray", not_run="needs a cluster; tests/compare/test_ray.py has one"),
+    Rule(
+        "attnlab compare all --quick$",
+        "--attention softmax elu --abilities recall --steps 2 --processes 0 --out runs/quick",
+        makes="runs/quick/overview.html",
+    ),
+    Rule(
+        "attnlab compare all",
+        "--steps 2 --learning-rate-factors 1 --processes 0",
+        makes="runs/compare-all/overview.html",
+    ),
+    Rule("attnlab compare recall", "--processes 0"),
     # images
     Rule("attnlab vision train", STEPS, makes="runs/vision/model.safetensors"),
     Rule(
         "attnlab compare vision",
-        f"--fractions 0.5 1 --seeds 1 {STEPS}",
+        f"--fractions 0.5 1 --seeds 1 {STEPS} --processes 0",
         makes="runs/compare-vision/compare.html",
         slow=True,
     ),

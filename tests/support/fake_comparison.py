@@ -77,7 +77,9 @@ class FakeComparison(Comparison):
 class FakeSweep(FakeComparison):
     """A sweep over the fractions 0.1 and 1 of 1,000 images. `losses` change sign between them."""
 
-    sweep = "images"
+    @property
+    def sweep_title(self) -> str:
+        return "images"
 
     def sweep_values(self) -> Sequence[float]:
         return (0.1, 1.0)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.compare._engine import check_output_folder
+from attnlab.compare._output_folder import check_output_folder
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._run_list import find_runs
 from attnlab.tasks.knowledge._learn import check_learn_folder
@@ -80,12 +80,12 @@ COMMANDS = {
     ),
     "compare vision": TrainingCommand(
         f"compare vision --data set.npz {SIZES} --fractions 1 --steps 2 --seeds 1 --no-convnet "
-        "--attention softmax elu",
+        "--attention softmax elu --processes 0",
         **COMPARE,  # type: ignore[arg-type]
     ),
     "compare knowledge": TrainingCommand(
         f"compare knowledge {CORPUS} --pairs world/train.tsv --evaluation-pairs world/dev.tsv "
-        "--attention softmax --seeds 1 --steps 4 --no-unpretrained",
+        "--attention softmax --seeds 1 --steps 4 --no-unpretrained --processes 0",
         **COMPARE,  # type: ignore[arg-type]
     ),
 }
@@ -118,8 +118,8 @@ def read_tree(folder: Path) -> dict[str, Any]:
 def _content(path: Path) -> Any:
     if not path.is_file():
         return "no file"
-    if path.suffix in (".html", ".svg"):
-        return "picture"  # of curves over time
+    if path.suffix in (".html", ".svg", ".csv"):
+        return "picture"  # with times
     try:
         if path.suffix == ".jsonl":
             return [_without_times(json.loads(line)) for line in path.read_text().splitlines()]

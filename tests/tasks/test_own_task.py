@@ -36,7 +36,7 @@ def test_a_task_in_one_file(
         assert entry["can"] == ["generate", "look"]
         assert tasks["letters"]["can"] == ["generate"]
         assert tasks["letters"]["help"] == "Sort five letters."
-        command = f"{attnlab} compare letters --seeds 2 --steps 2"
+        command = f"{attnlab} compare letters --seeds 2 --steps 2 --processes 0"
         small = "--width 16 --layers 1 --heads 2"
         code, out, err = run(f"{command} {small} --attention softmax elu", capsys)
         assert code == 0, err

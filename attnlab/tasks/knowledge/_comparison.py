@@ -77,6 +77,11 @@ class KnowledgeComparison(Comparison):
                 "--corpus, --pairs and --evaluation-pairs belong together; give all three or none"
             )
 
+    @classmethod
+    def for_overview(cls, quick: bool) -> KnowledgeComparison:
+        del quick
+        return cls(unpretrained=False)
+
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
         extra = [attention[0] + UNPRETRAINED] if self.unpretrained else []
         return {name: [name] for name in (*attention, *extra)}

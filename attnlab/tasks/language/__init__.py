@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 from attnlab._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from attnlab.tasks.language._comparison import LanguageComparison as LanguageComparison
     from attnlab.tasks.language._training import evaluate as evaluate
     from attnlab.tasks.language._training import load_language as load_language
     from attnlab.tasks.language._training import train_language as train_language
     from attnlab.tasks.language._training import write as write
 
-__all__ = ["evaluate", "load_language", "train_language", "write"]
+__all__ = ["LanguageComparison", "evaluate", "load_language", "train_language", "write"]
 __getattr__ = lazy_names(
     __name__,
     {
+        "LanguageComparison": "attnlab.tasks.language._comparison",
         "evaluate": "attnlab.tasks.language._training",
         "load_language": "attnlab.tasks.language._training",
         "train_language": "attnlab.tasks.language._training",

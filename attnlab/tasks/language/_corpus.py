@@ -155,15 +155,16 @@ class Rows(Sequence[Tensor]):
                 yield block[start - starts[0] : start - starts[0] + length]
 
     def sample(self, tokens: int, seed: int, tokenizer: Tokenizer) -> Rows:
-        """All rows, or if they have more than `tokens` ids a random part of them in their order.
-
-        The characters of a part are those of its targets: of each row without its first token.
-        """
+        """All rows, or if they have more than `tokens` ids a random part of them in their order."""
         if int(self.lengths.sum()) <= tokens:
             return self
         order = np.random.default_rng(seed).permutation(len(self))
         count = int(np.searchsorted(np.cumsum(self.lengths[order]), tokens, side="right"))
-        chosen = np.sort(order[: max(1, count)])
+        return self.choose(np.sort(order[: max(1, count)]), tokenizer)
+
+    def choose(self, chosen: np.ndarray, tokenizer: Tokenizer) -> Rows:
+        """The rows with these indices. Their characters are those of their targets: of each row
+        without its first token."""
         per_token = characters_per_token(tokenizer)
         characters = sum(
             int(per_token[self[row][1 : -1 if self.is_last[row] else None]].sum()) for row in chosen

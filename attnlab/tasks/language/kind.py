@@ -16,6 +16,7 @@ LANGUAGE = TaskKind(
         "language",
     ),
     commands="attnlab.tasks.language._commands:app",
+    comparison="attnlab.tasks.language._comparison:LanguageComparison",
     capabilities={
         "generate": Capability(
             "attnlab.tasks.language._serving:TextGenerationService",

@@ -93,7 +93,6 @@ class VisionComparison(Comparison):
     metrics = (Metric("accuracy", "accuracy", "higher", percent=True),)
     margin = 0.01
     attention = ("softmax",)
-    sweep = "training images"
     default_budget = None
 
     @classmethod
@@ -109,6 +108,15 @@ class VisionComparison(Comparison):
                 options_of(Settings, without=SET_BY_COMPARISON, optional=True, common=())
             ),
         }
+
+    @classmethod
+    def for_overview(cls, quick: bool) -> VisionComparison:
+        del quick
+        return cls(fractions=(1.0,), convnet=False)
+
+    @property
+    def sweep_title(self) -> str:
+        return "training images"
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
         """The ConvNet has as many parameters as the ViT with the first mechanism."""
