@@ -54,7 +54,7 @@ EXPECTED = {
 }
 SLOW = ("low-rank", "synthesizer-compare", "long-range", "bigbird-longer", "sequence-cost")
 CASES = [
-    pytest.param(name, seed, marks=[pytest.mark.slow] if name in SLOW and seed else [])
+    pytest.param(name, seed, marks=[pytest.mark.slow] if name in SLOW else [])
     for name in EXPECTED
     for seed in (0, 1)
 ]

@@ -42,7 +42,7 @@ EXPECTED = {
     "stabilizer-leak": "holds",
 }
 TIMED = ("linear-cost", "constant-state")
-SLOW = {("trig-training", 1)}
+SLOW = {("trig-training", 0), ("trig-training", 1)}
 CASES = [
     pytest.param(name, seed, marks=[pytest.mark.slow] if (name, seed) in SLOW else [])
     for name in EXPECTED

@@ -30,6 +30,7 @@ def test_topic_has_exactly_these_claims() -> None:
     assert names == [*HOLDING, "positions-two-d"]
 
 
+@pytest.mark.slow
 def test_images_do_not_need_two_dimensional_codes() -> None:
     result = run_claim(CLAIMS["positions-two-d"], 0, "small")
     assert (result.verdict.outcome, result.trusted) == ("refuted", True), result

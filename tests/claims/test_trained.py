@@ -61,7 +61,13 @@ def test_claims_about_a_language_model(name: str) -> None:
     check_verdict(name, 0)
 
 
-@pytest.mark.parametrize("name", KNOWLEDGE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "unseen-name" else [pytest.mark.slow])
+        for name in KNOWLEDGE
+    ],
+)
 def test_claims_about_knowledge(name: str) -> None:
     check_verdict(name, 0)
 

@@ -37,28 +37,27 @@ def small_training(folder: Path) -> list[object]:
     ]  # fmt: skip
 
 
-def test_two_processes_equal_one(tmp_path: Path) -> None:
-    """The same loss curve with copies and with shards; checkpoints fit any number of processes."""
+@pytest.mark.parametrize("kind", ["shards", pytest.param("copies", marks=pytest.mark.slow)])
+def test_two_processes_equal_one(kind: str, tmp_path: Path) -> None:
+    """The same loss curve with shards and with copies; checkpoints fit any number of processes."""
     common = small_training(tmp_path)
     command(1, *common, "--out", tmp_path / "one")
-    command(2, *common, "--out", tmp_path / "two")
-    command(2, *common, "--out", tmp_path / "shards", "--shard")
+    command(2, *common, "--out", tmp_path / "two", *(["--shard"] if kind == "shards" else []))
     expected = [row["loss"] for row in Run(tmp_path / "one").metrics()]
     assert len(expected) == 12
-    for name in ("two", "shards"):
-        rows = Run(tmp_path / name).metrics()
-        assert [row["loss"] for row in rows] == pytest.approx(expected, abs=1e-4)
-        bits = [row["validation"]["bits"] for row in rows if "validation" in row]
-        assert len(bits) == 1
-    # from two with shards to one, and from one to two with copies
-    for source, processes in (("shards", 1), ("one", 2)):
-        folder = tmp_path / f"{source}-moved"
-        shutil.copytree(tmp_path / source, folder)
-        shutil.rmtree(checkpoints.list_checkpoints(folder / "checkpoints")[-1])
-        (folder / "model.safetensors").unlink()
-        command(processes, *common, "--out", folder, "--resume")
-        losses = [row["loss"] for row in Run(folder).metrics()]
-        assert losses == pytest.approx(expected, abs=1e-4)
+    rows = Run(tmp_path / "two").metrics()
+    assert [row["loss"] for row in rows] == pytest.approx(expected, abs=1e-4)
+    bits = [row["validation"]["bits"] for row in rows if "validation" in row]
+    assert len(bits) == 1
+    # from two with shards to one, or from one to two with copies
+    source, processes = ("two", 1) if kind == "shards" else ("one", 2)
+    folder = tmp_path / "moved"
+    shutil.copytree(tmp_path / source, folder)
+    shutil.rmtree(checkpoints.list_checkpoints(folder / "checkpoints")[-1])
+    (folder / "model.safetensors").unlink()
+    command(processes, *common, "--out", folder, "--resume")
+    losses = [row["loss"] for row in Run(folder).metrics()]
+    assert losses == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.slow

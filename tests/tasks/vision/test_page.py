@@ -40,9 +40,8 @@ def scored() -> str:
     return render_page(made)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1200])
-def test_pages_in_a_browser(scheme: str, width: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1200, "dark")])
+def test_pages_in_a_browser(width: int, scheme: str, tmp_path: Path) -> None:
     write_page(tmp_path / "score.html", scored(), overwrite=True)
     with chromium() as browser:
         view = Watched(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
