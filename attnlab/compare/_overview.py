@@ -39,7 +39,7 @@ QUICK_ATTENTION = (
     *("softmax", "window:window=16", "elu", "based"),
     *("retention", "gla", "delta", "gated_delta"),
 )
-ATTENTION = (*QUICK_ATTENTION, "mamba2", "kimi_delta", "hedgehog", "differential")
+ATTENTION = (*QUICK_ATTENTION, "mamba2", "kda", "hedgehog", "differential")
 QUICK_ABILITIES = ("recall", "selective_copy", "induction", "parity")
 ABILITIES = (*QUICK_ABILITIES, "noisy_recall", "compress", "sort", "listops")
 FACTORS = (0.3, 1.0, 3.0)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from attnlab import MECHANISMS
 from attnlab._confidence_intervals import Estimate
 from attnlab.compare._overview import Overview, OverviewSettings, compare_all, create_comparisons
 from attnlab.compare._overview_report import OverviewCell, _scores, _sentence
@@ -213,3 +214,13 @@ def _four_steps() -> Any:
     from attnlab.tasks.comparison import TrainingBudget
 
     return TrainingBudget(steps=4)
+
+
+def test_the_default_mechanisms_and_abilities_exist() -> None:
+    for quick, counts in ((True, (8, 4)), (False, (12, 8))):
+        settings = OverviewSettings(quick=quick).resolved()
+        assert settings.attention is not None
+        assert settings.abilities is not None
+        assert (len(settings.attention), len(settings.abilities)) == counts
+        assert {name.split(":")[0] for name in settings.attention} <= set(MECHANISMS)
+        assert set(settings.abilities) <= set(TASKS)
