@@ -69,7 +69,12 @@ def work_folder(filled_folder: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 COMMANDS_BY_PAGE = commands_by_page()
-SLOW_PAGES = ("docs/benchmarks.md", "docs/course.md", "docs/reliability.md", "docs/several-machines.md")
+SLOW_PAGES = (
+    "docs/benchmarks.md",
+    "docs/course.md",
+    "docs/reliability.md",
+    "docs/several-machines.md",
+)
 
 
 @pytest.mark.usefixtures("few_docstrings", "claims_here")
