@@ -10,6 +10,9 @@ One call of a mechanism
 Models
     look(model, text)             see what any model attends to, as a page or in a notebook
     with capture(model) as c:     record queries, keys, values and weights of a model
+    with intervene(model)...:     ablate heads, edit weights, patch; record keeps activations
+    head_importance, attribute    what each head does to a prediction; find_heads, average
+    logit_lens, patching_map      what each layer predicts, and where an answer is decided
 
 Mechanisms of your own
     Mechanism, Card               the class to derive from, and what it declares
@@ -41,8 +44,16 @@ if TYPE_CHECKING:
     from attnlab._register_mechanism import register_mechanism as register_mechanism
     from attnlab._show import show as show
     from attnlab.extensions import load_extension as load_extension
+    from attnlab.interpret._attribution import attribute as attribute
+    from attnlab.interpret._average_attention import average as average
     from attnlab.interpret._capture import capture as capture
+    from attnlab.interpret._find_heads import find_heads as find_heads
+    from attnlab.interpret._head_importance import head_importance as head_importance
+    from attnlab.interpret._intervene import intervene as intervene
+    from attnlab.interpret._logit_lens import logit_lens as logit_lens
     from attnlab.interpret._look import look as look
+    from attnlab.interpret._patching_map import patching_map as patching_map
+    from attnlab.interpret._record import record as record
     from attnlab.laws import check_laws as check_laws
     from attnlab.mask import Mask as Mask
     from attnlab.mechanism import Card as Card
@@ -52,16 +63,24 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _PUBLIC = {
-    "MECHANISMS": "attnlab.mechanisms",
     "Card": "attnlab.mechanism",
+    "MECHANISMS": "attnlab.mechanisms",
     "Mask": "attnlab.mask",
     "Mechanism": "attnlab.mechanism",
     "attention": "attnlab._attention",
+    "attribute": "attnlab.interpret._attribution",
+    "average": "attnlab.interpret._average_attention",
     "capture": "attnlab.interpret._capture",
     "check_laws": "attnlab.laws",
     "create_mechanism": "attnlab._create_mechanism",
+    "find_heads": "attnlab.interpret._find_heads",
+    "head_importance": "attnlab.interpret._head_importance",
+    "intervene": "attnlab.interpret._intervene",
     "load_extension": "attnlab.extensions",
+    "logit_lens": "attnlab.interpret._logit_lens",
     "look": "attnlab.interpret._look",
+    "patching_map": "attnlab.interpret._patching_map",
+    "record": "attnlab.interpret._record",
     "register_mechanism": "attnlab._register_mechanism",
     "show": "attnlab._show",
 }
@@ -76,11 +95,19 @@ __all__ = [
     "Mask",
     "Mechanism",
     "attention",
+    "attribute",
+    "average",
     "capture",
     "check_laws",
     "create_mechanism",
+    "find_heads",
+    "head_importance",
+    "intervene",
     "load_extension",
+    "logit_lens",
     "look",
+    "patching_map",
+    "record",
     "register_mechanism",
     "show",
 ]

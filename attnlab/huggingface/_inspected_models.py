@@ -15,13 +15,16 @@ from torch import Tensor, nn
 
 from attnlab._short_repr import one_line
 from attnlab.huggingface._attention_modules import is_huggingface
+from attnlab.huggingface._attention_sites import huggingface_sites, predict
 from attnlab.huggingface._image_inputs import read_image
 from attnlab.huggingface._load_model import is_panic, load_with_notes
 from attnlab.huggingface._observe_attention import listen
 from attnlab.huggingface._token_words import HuggingFaceTokens
 from attnlab.interpret._adapters import ModelAdapter
 from attnlab.interpret._attention_call import CallListener
+from attnlab.interpret._attention_sites import AttentionSite
 from attnlab.interpret._inspected_model import (
+    BatchOutput,
     InspectedModel,
     ModelOutput,
     PreparedInput,
@@ -65,6 +68,11 @@ class InspectedHuggingFaceModel(InspectedModel):
     def words(self) -> HuggingFaceTokens:
         assert self.tokens is not None
         return self.tokens
+
+    @property
+    def mask_id(self) -> int | None:
+        mask = getattr(self.processor, "mask_token_id", None)
+        return mask if isinstance(mask, int) else None
 
     def prepare(self, look_input: LookInput) -> PreparedInput:
         self.check_input(look_input)
@@ -120,6 +128,17 @@ class InspectedHuggingFaceModel(InspectedModel):
 
     def token(self, index: int) -> str:
         return self.words.text(index)
+
+    def plain_ids(self, text: str) -> list[int]:
+        _check_text(text)
+        with self.one_line_errors():
+            ids = list(self.processor(text, add_special_tokens=False)["input_ids"])
+        unknown = self.processor.unk_token_id
+        if unknown in ids and unknown != self.processor.eos_token_id:
+            raise ValueError(
+                f"{self.label}: the tokenizer does not know {text!r}; give one of its tokens"
+            )
+        return ids
 
     def untrained(self, seed: int) -> InspectedHuggingFaceModel:
         with torch.random.fork_rng(devices=[]):
@@ -316,3 +335,11 @@ class HuggingFaceAdapter(ModelAdapter):
     def listen(self, model: nn.Module, listener: CallListener) -> AbstractContextManager[list[str]]:
         has_layers = any(is_huggingface(module) for module in model.modules())
         return listen(model, listener) if has_layers else nullcontext([])
+
+    def sites(self, model: nn.Module) -> list[AttentionSite]:
+        return huggingface_sites(model)
+
+    def predict(self, model: nn.Module, inputs: dict[str, Tensor]) -> BatchOutput | None:
+        if not is_huggingface(model):
+            return None
+        return predict(model, inputs, model_kind(model))

@@ -12,9 +12,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -204,7 +204,18 @@ class LaterCalls:
         return bool(calls)
 
 
+@dataclass(frozen=True, eq=False)
+class Editor:
+    """Changes what an attention function returns. Edits of weights come before the observers, so
+    that a capture sees the edited weights; edits of heads come after, because they change what
+    the layer makes of its attention."""
+
+    stage: Literal["weights", "heads"]
+    change: Callable[[CallArguments, Any], Any]
+
+
 _observers: dict[nn.Module, list[ModelObserver]] = {}
+_editors: dict[nn.Module, list[Editor]] = {}
 _lock = threading.RLock()
 _original: Callable[..., Any] | None = None
 
@@ -217,37 +228,66 @@ def _get_interface(self: Any, attn_implementation: str, default: Callable[..., A
 
     def attend(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         result = real(module, *args, **kwargs)
-        for observer in _observers.get(module, ()):
+        editors, observers = _editors.get(module, ()), _observers.get(module, ())
+        if not editors and not observers:
+            return result
+        arguments = CallArguments(implementation, default, args, kwargs)
+        for editor in editors:
+            if editor.stage == "weights":
+                result = editor.change(arguments, result)
+        for observer in observers:
             if observer.is_own_thread():
-                observer.on_call(
-                    module, CallArguments(implementation, default, args, kwargs), result
-                )
+                observer.on_call(module, arguments, result)
+        for editor in editors:
+            if editor.stage == "heads":
+                result = editor.change(arguments, result)
         return result
 
     return attend
 
 
-def _start(observer: ModelObserver, modules: list[nn.Module]) -> None:
+def _replace_interface() -> None:
+    """Give the layers our function while anything observes or edits them."""
     global _original
+    if bool(_observers or _editors) == (_original is not None):
+        return
+    interface = import_module("transformers.modeling_utils").AttentionInterface
+    if _original is None:
+        _original, interface.get_interface = interface.get_interface, _get_interface
+    else:
+        interface.get_interface, _original = _original, None
+
+
+def _start(observer: ModelObserver, modules: list[nn.Module]) -> None:
     with _lock:
-        if _original is None:
-            interface = import_module("transformers.modeling_utils").AttentionInterface
-            _original = interface.get_interface
-            interface.get_interface = _get_interface
         for module in modules:
             _observers[module] = [*_observers.get(module, []), observer]
+        _replace_interface()
 
 
 def _stop(observer: ModelObserver, modules: list[nn.Module]) -> None:
-    global _original
     with _lock:
         for module in modules:
             _observers[module] = [other for other in _observers[module] if other is not observer]
             if not _observers[module]:
                 del _observers[module]
-        if not _observers:
-            interface = import_module("transformers.modeling_utils").AttentionInterface
-            interface.get_interface, _original = _original, None
+        _replace_interface()
+
+
+@contextmanager
+def editing(module: nn.Module, editor: Editor) -> Iterator[None]:
+    """Apply an editor to every attention call of a module, after the editors before it."""
+    with _lock:
+        _editors[module] = [*_editors.get(module, []), editor]
+        _replace_interface()
+    try:
+        yield
+    finally:
+        with _lock:
+            _editors[module] = [other for other in _editors[module] if other is not editor]
+            if not _editors[module]:
+                del _editors[module]
+            _replace_interface()
 
 
 @contextmanager

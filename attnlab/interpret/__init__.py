@@ -1,4 +1,4 @@
-"""Capture what any model attends to, and open it in a page or a notebook."""
+"""Capture what any model attends to, open it in a page or a notebook, and change it."""
 
 from __future__ import annotations
 

@@ -14,11 +14,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 import attnlab
 from attnlab.interpret._attention_call import CallListener
-from attnlab.interpret._inspected_model import InspectedModel
+from attnlab.interpret._attention_sites import AttentionSite
+from attnlab.interpret._inspected_model import BatchOutput, InspectedModel
 
 
 class ModelAdapter(ABC):
@@ -36,6 +37,15 @@ class ModelAdapter(ABC):
     def listen(self, model: nn.Module, listener: CallListener) -> AbstractContextManager[list[str]]:
         """Pass each attention call inside the `with` to `listener`; returns the layers' names (an
         empty list if no layer belongs to this library)."""
+
+    @abstractmethod
+    def sites(self, model: nn.Module) -> list[AttentionSite]:
+        """The attention layers of this library in `model`, in the order of its modules."""
+
+    @abstractmethod
+    def predict(self, model: nn.Module, inputs: dict[str, Tensor]) -> BatchOutput | None:
+        """Run a model on the inputs of a `PreparedInput`, of any batch size; a text may also be
+        given as `ids`. None if it is another library's."""
 
 
 @cache
@@ -55,6 +65,22 @@ def listen(model: nn.Module, listener: CallListener) -> Iterator[list[str]]:
             for adapter in adapters()
             for name in stack.enter_context(adapter.listen(model, listener))
         ]
+
+
+def attention_sites(model: nn.Module) -> list[AttentionSite]:
+    """The attention layers of all libraries in a model."""
+    return [site for adapter in adapters() for site in adapter.sites(model)]
+
+
+def predict(model: nn.Module, inputs: dict[str, Tensor]) -> BatchOutput:
+    """Run a model of any library."""
+    for adapter in adapters():
+        output = adapter.predict(model, inputs)
+        if output is not None:
+            return output
+    raise ValueError(
+        f"cannot run a {type(model).__name__}; give an attnlab model or a Hugging Face model"
+    )
 
 
 def open_model(model: Any, processor: Any = None) -> InspectedModel:

@@ -28,7 +28,8 @@ from attnlab.interpret._attention_call import (
     at_least_float32,
     key_heads,
 )
-from attnlab.interpret._inspected_model import InspectedModel
+from attnlab.interpret._attention_sites import AttentionSite
+from attnlab.interpret._inspected_model import BatchOutput, InspectedModel
 from attnlab.interpret._key_value_cache import (
     AbsorbedStep,
     AbsorbedTokens,
@@ -238,6 +239,8 @@ def _start_of(start: int | Tensor, row: int) -> int:
 
 
 _observers: dict[Mechanism, list[MechanismObserver]] = {}
+_replaced: dict[Mechanism, dict[str, Any]] = {}
+"""Methods that an instance already had of its own, because an intervention set them."""
 _lock = threading.RLock()
 
 
@@ -245,6 +248,8 @@ def _hook_states(mechanism: Mechanism) -> None:
     """Forward hooks do not see `absorb` and `read`, so replace both on the instance."""
     absorb: Any = mechanism.absorb
     read = mechanism.read
+    own = mechanism.__dict__
+    _replaced[mechanism] = {name: own[name] for name in ("absorb", "read") if name in own}
 
     def observed_absorb(
         k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None,
@@ -302,6 +307,7 @@ def _stop(observers: list[MechanismObserver]) -> None:
             if not _observers[mechanism]:
                 del _observers[mechanism]
                 del mechanism.absorb, mechanism.read  # back to the class's own methods
+                mechanism.__dict__.update(_replaced.pop(mechanism))
 
 
 class AttnlabAdapter(ModelAdapter):
@@ -326,6 +332,16 @@ class AttnlabAdapter(ModelAdapter):
 
     def listen(self, model: nn.Module, listener: CallListener) -> AbstractContextManager[list[str]]:
         return listen(model, listener)
+
+    def sites(self, model: nn.Module) -> list[AttentionSite]:
+        from attnlab.interpret._attnlab_sites import attnlab_sites
+
+        return attnlab_sites(model)
+
+    def predict(self, model: nn.Module, inputs: dict[str, Tensor]) -> BatchOutput | None:
+        from attnlab.interpret._attnlab_sites import predict
+
+        return predict(model, inputs)
 
 
 def _is_attnlab_config(config: Path) -> bool:

@@ -75,6 +75,10 @@ class InspectedAttnlabModel(InspectedModel):
         assert self.tokens is not None
         return self.tokens
 
+    @property
+    def mask_id(self) -> int | None:
+        return None if self.tokens is None else self.tokens.mask
+
     def prepare(self, look_input: LookInput) -> PreparedInput:
         self.check_input(look_input)
         if isinstance(self.model, ViT):
@@ -114,6 +118,15 @@ class InspectedAttnlabModel(InspectedModel):
 
     def token(self, index: int) -> str:
         return decode_readable(self._content(index))
+
+    def plain_ids(self, text: str) -> list[int]:
+        ids, unknown = self.tokenizer.encode_counting(text)
+        if unknown:
+            raise ValueError(
+                f"{self.label}: the tokenizer does not know {next(iter(unknown))!r} in {text!r}; "
+                "give a token of its vocabulary"
+            )
+        return ids
 
     def untrained(self, seed: int) -> InspectedAttnlabModel:
         with torch.random.fork_rng(devices=[]):

@@ -48,23 +48,36 @@ def head_patterns(layer: Layer, queries: Sequence, keys: Sequence) -> list[HeadP
     """Scores and label (or "") of each captured head. Patterns without keys get no score."""
     if layer.weights is None:
         return [HeadPattern("", {}) for _ in layer.heads]
-    weights = layer.weights.detach().float().abs()  # (H, T, S)
-    T, S = weights.shape[1:]
+    T, S = layer.weights.shape[1:]
     if (len(queries.texts), len(keys.texts)) != (layer.start + T, S):
         raise ValueError(
             f"{layer.name}: has {layer.start + T} queries and {S} keys, but the sequences have "
             f"{len(queries.texts)} and {len(keys.texts)} tokens"
         )
-    allowed = _allowed(layer, T, S)
+    weights, valid, allowed = _shares(layer.weights, layer)
+    scored: dict[str, tuple[Tensor, Tensor]] = {}
+    for name, selected in _selected_keys(layer, queries, keys).items():
+        scored[name] = _score(weights, valid, allowed, selected[layer.start :] & allowed)
+    scored["uniform"] = _score_uniform(weights, valid, allowed)
+    return [_label(scored, head) for head in range(len(weights))]
+
+
+def score_selected(layer: Layer, selected: Tensor) -> tuple[Tensor, Tensor]:
+    """The score of each head for the keys (T, S) that a pattern selects, and its margin."""
+    assert layer.weights is not None
+    weights, valid, allowed = _shares(layer.weights, layer)
+    return _score(weights, valid, allowed, selected & allowed)
+
+
+def _shares(given: Tensor, layer: Layer) -> tuple[Tensor, Tensor, Tensor]:
+    """Each key's share of a query's |weight| (H, T, S), which queries have any (H, T), and which
+    keys they may attend to (T, S)."""
+    weights = given.detach().float().abs()
+    allowed = _allowed(layer, *weights.shape[1:])
     weights = weights * allowed
     sums = weights.sum(-1, keepdim=True)  # (H, T, 1)
     valid = (sums > 0) & sums.isfinite()
-    weights = torch.where(valid, weights / sums, 0.0)
-    scored: dict[str, tuple[Tensor, Tensor]] = {}
-    for name, selected in _selected_keys(layer, queries, keys).items():
-        scored[name] = _score(weights, valid[..., 0], allowed, selected[layer.start :] & allowed)
-    scored["uniform"] = _score_uniform(weights, valid[..., 0], allowed)
-    return [_label(scored, head) for head in range(len(weights))]
+    return torch.where(valid, weights / sums, 0.0), valid[..., 0], allowed
 
 
 def _label(scored: dict[str, tuple[Tensor, Tensor]], head: int) -> HeadPattern:

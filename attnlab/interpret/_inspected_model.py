@@ -47,6 +47,15 @@ class ModelOutput:
     """For token logits, the position whose logits the gradients are taken of."""
 
 
+@dataclass(frozen=True)
+class BatchOutput:
+    """What a model returns for a batch: logits (B, T, V) of the next tokens or of masked tokens,
+    logits (B, K) of classes, or vectors (B, T, W)."""
+
+    values: Tensor
+    kind: OutputKind
+
+
 class InspectedModel(ABC):
     """A model with its tokenizer or image processor."""
 
@@ -59,6 +68,11 @@ class InspectedModel(ABC):
     classes: Sequenced[str] = ()
     """Class names of a vision model, if known."""
 
+    @property
+    def mask_id(self) -> int | None:
+        """The token that stands for a hidden one, if the model knows such a token."""
+        return None
+
     @abstractmethod
     def prepare(self, look_input: LookInput) -> PreparedInput: ...
 
@@ -68,6 +82,10 @@ class InspectedModel(ABC):
     @abstractmethod
     def token(self, index: int) -> str:
         """The text of a token id."""
+
+    @abstractmethod
+    def plain_ids(self, text: str) -> list[int]:
+        """The ids of a text without special tokens; raises if it has unknown characters."""
 
     @abstractmethod
     def untrained(self, seed: int) -> InspectedModel:

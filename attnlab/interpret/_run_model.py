@@ -114,7 +114,7 @@ def _run_once(
         maps=1 + limits.gradients,
     )  # fmt: skip
     with (
-        _frozen(inspected.model),
+        frozen(inspected.model),
         torch.set_grad_enabled(limits.gradients),
         record(inspected.model, options) as captured,
     ):
@@ -147,7 +147,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _frozen(model: nn.Module) -> Iterator[None]:
+def frozen(model: nn.Module) -> Iterator[None]:
     """No gradients for parameters: they are not used, and would double the memory."""
     trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
     for parameter in trainable:

@@ -1,0 +1,182 @@
+"""`attnlab.head_importance`: how much a model's prediction changes when each head is ablated.
+
+Letters: L layers, H heads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from attnlab.interpret._adapters import attention_sites
+from attnlab.interpret._attention_sites import AttentionSite
+from attnlab.interpret._intervene import Ablation, intervene
+from attnlab.interpret._metrics import MetricFunction, MetricName, create_metric
+from attnlab.interpret._model_input import ModelInput, Text, read_all, read_input
+from attnlab.interpret._record import recording_heads
+from attnlab.interpret._replay import Replay, same_shape_batches
+from attnlab.interpret._run_model import evaluating
+
+if TYPE_CHECKING:
+    from attnlab.report import Report
+
+OUTPUT_ENTRIES = 2**25  # numbers of a batch's output: 128 MB in float32
+Progress = Callable[[int, int], None]
+"""Gets the number of runs that are done, and of all."""
+
+
+@dataclass(frozen=True)
+class HeadEffect:
+    """One head: its effect is the metric without it minus the metric of the whole model."""
+
+    layer: int
+    head: int
+    effect: float
+    per_text: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class HeadImportance:
+    """The effects of all heads. `effects[layer][head]` is None where a head cannot be ablated."""
+
+    label: str
+    layers: list[str]
+    effects: list[list[float | None]]
+    heads: list[HeadEffect]
+    metric: str
+    description: str
+    baseline: float
+    """The metric of the whole model, mean over the texts."""
+    texts: int
+    how: str
+    seconds: float
+    replayed: bool
+    """Whether only the blocks from the ablated head on were run again."""
+    notes: list[str] = field(default_factory=list)
+
+    def ranked(self) -> list[HeadEffect]:
+        """The heads with the largest effect, of either sign, first."""
+        return sorted(self.heads, key=lambda head: -abs(head.effect))
+
+    def report(self) -> Report:
+        from attnlab.interpret._effect_reports import importance_report
+
+        return importance_report(self)
+
+
+def head_importance(
+    model: Any,
+    texts: Sequence[Text] | Text | None = None,
+    *,
+    metric: MetricName | MetricFunction = "loss",
+    answer: str | int | None = None,
+    other: str | int | None = None,
+    position: int | None = None,
+    how: Ablation = "zero",
+    images: Sequence[str | Path] = (),
+    tokenizer: Any = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> HeadImportance:
+    """Ablate each head alone, and measure how the model's prediction changes.
+
+    `metric` is "loss" (of the next tokens), "logit", "probability" or "logit_difference" (of
+    `answer`, and `other`, at `position`: the last token or the mask), "distance" (how far the
+    output moves), or a function of one text's logits and ids. Without `answer` it is what the whole
+    model predicts. Only the blocks from the ablated head on run again. A vision model reads
+    `images`.
+
+    >>> import attnlab
+    >>> from attnlab.models import Decoder, StackConfig
+    >>> model = Decoder(StackConfig(vocabulary=50, context=16, width=24, layers=2, heads=3)).eval()
+    >>> result = attnlab.head_importance(model, [[5, 6, 7, 5], [8, 9, 8, 9]])
+    >>> len(result.heads), len(result.effects[0]), result.metric
+    (6, 3, 'loss')
+    """
+    start = time.perf_counter()
+    chosen = create_metric(metric, answer, other, position)
+    sources = _read(model, texts, images, tokenizer)
+    module = sources[0].model
+    whole = intervene(module)
+    with evaluating(module), torch.no_grad():
+        counts, notes = _ablatable(module, sources[0])
+        width = _output_width(sources[0])
+        batches = same_shape_batches(sources, OUTPUT_ENTRIES // max(1, width))
+        runs = len(batches) * sum(count for _, count in counts)
+        done, effects = 0, dict[tuple[int, int], list[float]]()
+        baselines, descriptions, replayed = list[float](), list[str](), True
+        for batch in batches:
+            replay = Replay(batch, [site for site, _ in counts])
+            replayed = replayed and replay.usable
+            fixed = chosen.fix(batch, replay.output)
+            before = fixed.read(replay.output)  # (B,)
+            baselines += before.tolist()
+            descriptions.append(fixed.describe())
+            for number, (site, count) in enumerate(counts):
+                index = replay.block_index(site)
+                for head in range(count):
+                    with whole.ablate(site.name, head, how, seed=seed):
+                        after = fixed.read(replay.run_from(index))
+                    effects.setdefault((number, head), []).extend((after - before).tolist())
+                    done += 1
+                    if progress is not None:
+                        progress(done, runs)
+    heads = [
+        HeadEffect(layer, head, sum(values) / len(values), tuple(values))
+        for (layer, head), values in effects.items()
+    ]
+    table: list[list[float | None]] = [[None] * count for _, count in counts]
+    for each in heads:
+        table[each.layer][each.head] = each.effect
+    return HeadImportance(
+        label=sources[0].label,
+        layers=[site.name for site, _ in counts],
+        effects=table,
+        heads=heads,
+        metric=chosen.name,
+        description=descriptions[0] if len(set(descriptions)) == 1 else chosen.name,
+        baseline=sum(baselines) / len(baselines),
+        texts=len(sources),
+        how=how,
+        seconds=time.perf_counter() - start,
+        replayed=replayed,
+        notes=notes,
+    )
+
+
+def _read(
+    model: Any,
+    texts: Sequence[Text] | Text | None,
+    images: Sequence[str | Path],
+    tokenizer: Any,
+) -> list[ModelInput]:
+    if (texts is None) == (not images):
+        raise ValueError("head_importance: give either texts or images")
+    if texts is not None:
+        return read_all(model, texts, tokenizer=tokenizer)
+    first = read_input(model, None, tokenizer=tokenizer, image=images[0])
+    return [first, *(read_input(first.inspected, None, image=image) for image in images[1:])]
+
+
+def _ablatable(model: Any, source: ModelInput) -> tuple[list[tuple[AttentionSite, int]], list[str]]:
+    """The layers that run, in that order, with their numbers of heads."""
+    sites = attention_sites(model)
+    with recording_heads(sites) as outputs:
+        source.run()
+    if not outputs:
+        raise ValueError(
+            f"{source.label}: no layer shows the outputs of its heads, so none can be ablated"
+        )
+    by_name = {site.name: site for site in sites}
+    missing = [name for name in by_name if name not in outputs]
+    notes = [f"Not ablated, because they did not run: {', '.join(missing)}."] if missing else []
+    return [(by_name[name], heads.shape[2]) for name, heads in outputs.items()], notes
+
+
+def _output_width(source: ModelInput) -> int:
+    return int(source.run().values.shape[-1])
