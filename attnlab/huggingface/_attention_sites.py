@@ -121,10 +121,13 @@ class InterfaceSite(HuggingFaceSite):
 
 
 class ProjectionSite(HuggingFaceSite):
-    """A layer without the interface. Its heads' outputs are the input of its output projection."""
+    """A layer without the interface. Its heads' outputs are the input of its output projection, or
+    its own output if the projection is in another module (as in BERT's layers)."""
 
     def edit_heads(self, edit: HeadEdit) -> AbstractContextManager[object]:
         names = [name for name, _ in self.module.named_modules() if PROJECTION.search(name)]
+        if not names and self.heads and "SelfAttention" in type(self.module).__name__:
+            return _removed(self.module.register_forward_hook(self._output_hook(edit)))
         if not names or self.heads is None:
             raise ValueError(
                 f"{self.name}: a {type(self.module).__name__} does not use transformers' attention "
@@ -142,6 +145,17 @@ class ProjectionSite(HuggingFaceSite):
 
         projection = self.module.get_submodule(names[-1])
         return _removed(projection.register_forward_pre_hook(change))
+
+    def _output_hook(self, edit: HeadEdit) -> Any:
+        def change(module: Any, args: Any, output: Any) -> Any:
+            del args
+            joined = output[0] if isinstance(output, tuple) else output  # (B, T, H M)
+            if joined.dim() != 3 or joined.shape[-1] != getattr(module, "all_head_size", None):
+                raise ValueError(f"{self.name}: its output is not one vector for each head")
+            changed = edit(joined.unflatten(-1, (self.heads, -1))).flatten(-2)
+            return (changed, *output[1:]) if isinstance(output, tuple) else changed
+
+        return change
 
     def edit_weights(
         self, heads: Sequence[int], edit: WeightEdit

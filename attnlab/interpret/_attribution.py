@@ -31,7 +31,8 @@ from attnlab.interpret._run_model import evaluating, frozen
 if TYPE_CHECKING:
     from attnlab.report import Report
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-4  # of the logit: more is not rounding
+ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ class ResidualPath:
             kind = "feed-forward" if separable or self._without_attention(number) else "block"
             terms += [*own, Term(kind, rest, number)]
         terms.append(Term("output bias", bias))
+        logit = logit.detach()
         remainder = float(logit) - flows[-1] - bias
         if abs(remainder) > TOLERANCE * max(1.0, abs(float(logit))):
             self.notes.append(
@@ -191,7 +193,7 @@ class ResidualPath:
                 Term("head", value, number, head, site.name) for head, value in enumerate(heads)
             ]
             bias = _product(out) - sum(heads)
-            if abs(bias) > 1e-9:
+            if abs(bias) > ROUNDING * max(1.0, sum(map(abs, heads))):
                 terms.append(Term("attention bias", bias, number, name=self.sites[index].name))
         bias = sum(
             self.norms.bias_term(norm)

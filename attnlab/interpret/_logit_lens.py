@@ -133,10 +133,10 @@ class LensInput:
         self.indices = [i for i in streams.order if blocks[i].group == group]
         first = streams.inputs.get(self.indices[0])
         listed = [first, *(streams.stream(index) for index in self.indices)]
-        if any(x is None or x.shape != listed[-1].shape for x in listed):  # type: ignore[union-attr]
+        if not _is_one_stream(listed, output.values):
             raise ValueError(
-                f"{source.label}: the width of its residual stream changes from block to block, so "
-                "it has no logit lens"
+                f"{source.label}: its blocks do not share one residual stream (batch, tokens, "
+                "width), so it has no logit lens"
             )
         self.streams = torch.cat([x[:1] for x in listed if x is not None])  # (L, T, W)
         self.names = ["embedding", *(f"layer {number}" for number in range(len(self.indices)))]
@@ -157,6 +157,15 @@ class LensInput:
         module = self.replay.blocks[self.indices[0]].module
         with edited_input(module, lambda _: streams):
             return self.source.repeated(len(streams)).run()
+
+
+def _is_one_stream(listed: Sequence[Tensor | None], values: Tensor) -> bool:
+    """Whether all streams have the same shape, whose axes are those of the model's output."""
+    shapes = {None if x is None else x.shape for x in listed}
+    shape = shapes.pop()
+    if shapes or shape is None:
+        return False
+    return shape[0] == len(values) and (values.dim() == 2 or shape[1] == values.shape[1])
 
 
 def _read_predictions(lens: LensInput, streams: Tensor, probe: TunedProbe | None) -> LensResult:
