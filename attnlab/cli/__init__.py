@@ -61,7 +61,17 @@ app.command(
 app.command(
     "attnlab.cli.heads:heads",
     name="heads",
-    help="Find the mechanism that could replace softmax in each head of a model.",
+    help="Measure what each head does, or which mechanism could replace softmax in it.",
+)
+app.command(
+    "attnlab.cli.lens:lens",
+    name="lens",
+    help="Show what every layer of a model predicts (the logit lens).",
+)
+app.command(
+    "attnlab.cli.patch:patch",
+    name="patch",
+    help="Find the layer and token at which a model's answer is decided.",
 )
 app.command(
     "attnlab.cli.studio:studio",

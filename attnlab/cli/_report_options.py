@@ -149,7 +149,13 @@ class ProgressBar(BenchProgress):
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as RichProgress
 
         console = Console(stderr=True)
@@ -158,6 +164,8 @@ class ProgressBar(BenchProgress):
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
             TextColumn("{task.description}"),
             console=console,
             transient=True,
@@ -174,6 +182,16 @@ class ProgressBar(BenchProgress):
     def begin(self, what: str, steps: int) -> None:
         self.bar.start()  # only now, so that an error in the arguments comes without a bar
         self.bar.reset(self.task, total=steps, description="", part=what)
+
+    def counting(self, what: str) -> Callable[[int, int], None]:
+        """A function of the steps that are done and of all steps."""
+
+        def report(done: int, total: int) -> None:
+            if done <= 1:
+                self.begin(what, total)
+            self.step()
+
+        return report
 
     def step(self, what: str = "", by: int = 1) -> None:
         self.bar.update(self.task, advance=by, description=what)

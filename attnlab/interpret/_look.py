@@ -17,6 +17,7 @@ from attnlab.interpret._adapters import open_model
 from attnlab.interpret._capture_file import header_and_blocks, pack, read, write_packed
 from attnlab.interpret._capture_header import FORMAT
 from attnlab.interpret._inspected_model import InspectedModel, PreparedInput
+from attnlab.interpret._intervene import intervene
 from attnlab.interpret._options import LookInput, LookOptions
 from attnlab.interpret._page import render, save_page
 from attnlab.interpret._records import Capture, CapturePanel, InitialView, View
@@ -104,7 +105,8 @@ def look(model: Any, text: str | None = None, **options: Any) -> LookResult:
 
     `model` is a folder (attnlab's or Hugging Face's), a capture file, or a model in memory, which
     needs its `tokenizer` (or image processor). `options` are the fields of `LookOptions`. Give one
-    of `compare` (another model), `untrained` or `compare_text` to compare two panels. `neurons`
+    of `compare` (another model), `untrained`, `compare_text` or `without` (heads, as ["3.1"]) to
+    compare two panels. `neurons`
     captures q, k and v too. `control` scores the heads of an untrained model for comparison.
     `memory` limits the GiB of weights, gradients and flow.
 
@@ -138,6 +140,8 @@ def look(model: Any, text: str | None = None, **options: Any) -> LookResult:
                 replace(settings, text=settings.compare_text, compare_text=None)
             )
             panels.add(inspected, second, control=False)
+        if settings.without:
+            panels.add_without(inspected, prepared, settings.without)
     versions = {"attnlab": attnlab.__version__, "torch": torch.__version__, **inspected.libraries()}
     if settings.compare is not None:
         other = open_model(settings.compare, settings.compare_tokenizer or settings.tokenizer)
@@ -187,12 +191,37 @@ class _CapturedPanels:
         if self.options.control:
             trained.control = untrained.patterns
 
+    def add_without(
+        self, inspected: InspectedModel, prepared: PreparedInput, heads: Sequence[str]
+    ) -> None:
+        """Add the same model without some heads, on the tokens that the whole model reads."""
+        change = intervene(inspected.model)
+        if self.options.layers is None:
+            names = [layer.name for layer in self.captured[0].layers]
+        else:
+            names = [site.name for site in change.sites]
+        for layer, head in map(parse_head, heads):
+            if layer >= len(names):
+                raise ValueError(f"no layer {layer}; give LAYER.HEAD with 0 to {len(names) - 1}")
+            change = change.ablate(names[layer], head)
+        with change:
+            panel = self._add(inspected, prepared)
+        panel.label = f"{panel.label} without {', '.join(heads)}"
+
     def _add(self, inspected: InspectedModel, prepared: PreparedInput) -> CapturePanel:
         used = sum(map(memory_used, self.captured))
         panel, notes = run_captured(inspected, prepared, self.options, used_bytes=used)
         self.captured.append(panel)
         self.notes.update(dict.fromkeys(notes))
         return panel
+
+
+def parse_head(text: str) -> tuple[int, int]:
+    """The layer and the head in a text such as 3.1."""
+    layer, dot, head = text.partition(".")
+    if not dot or not (layer.isdecimal() and head.isdecimal()):
+        raise ValueError(f"no head {text!r}; give LAYER.HEAD, both numbers from 0, such as 3.1")
+    return int(layer), int(head)
 
 
 def _open_capture(path: Path, title: str | None) -> LookResult:

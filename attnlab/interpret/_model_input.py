@@ -132,7 +132,14 @@ def read_all(model: Any, texts: Sequence[Text] | Text, **options: Any) -> list[M
     opened = model
     if not (by_ids and tokenizer is None and isinstance(model, nn.Module)):
         opened = open_model(model, tokenizer)
-    return [read_input(opened, text, **options) for text in listed]  # type: ignore[arg-type]
+    return [_read_one(opened, text, options) for text in listed]
+
+
+def _read_one(model: Any, text: Any, options: dict[str, Any]) -> ModelInput:
+    """A text, token ids, or a pair of texts for an encoder-decoder."""
+    if isinstance(text, tuple) and len(text) == 2 and all(isinstance(x, str) for x in text):
+        return read_input(model, text[0], pair=text[1], **options)
+    return read_input(model, text, **options)
 
 
 def token_id(source: ModelInput, token: str | int, what: str = "token") -> int:

@@ -64,6 +64,11 @@ class LookOptions(CaptureLimits, LookInput):
     compare_text: Annotated[
         str | None, "Another text to compare with, for the same model.", COMMON
     ] = None
+    without: Annotated[
+        tuple[str, ...],
+        "Compare with the same model without these heads, given as LAYER.HEAD, such as 3.1.",
+        COMMON,
+    ] = ()
     control: Annotated[
         bool,
         "Score the attention patterns of an untrained model beside those of each head.",
@@ -73,12 +78,19 @@ class LookOptions(CaptureLimits, LookInput):
     title: Annotated[str | None, "Title of the page.", OUTPUT] = None
 
     def __post_init__(self) -> None:
+        given = self.without
+        object.__setattr__(self, "without", (given,) if isinstance(given, str) else tuple(given))
         if isinstance(self.image, str):
             object.__setattr__(self, "image", Path(self.image))
-        compared = (self.compare is not None, self.untrained, self.compare_text is not None)
+        compared = (
+            self.compare is not None,
+            self.untrained,
+            self.compare_text is not None,
+            bool(self.without),
+        )
         if sum(compared) > 1:
             raise ValueError(
-                "compare, untrained and compare_text exclude each other; give one of them"
+                "compare, untrained, compare_text and without exclude each other; give one of them"
             )
         if self.generate > self.max_tokens:
             raise ValueError(
