@@ -138,7 +138,7 @@ def _options_class(name: str, options: list[tuple[str, Any, Any]]) -> type[Any]:
 
 def _default_display(default: Any) -> Any:
     if isinstance(default, tuple):
-        return format_values
+        return format_values if default else False
     return False if default is False else None
 
 

@@ -235,10 +235,12 @@ def patching_report(result: PatchingMap) -> Report:
         one if one == other else f"{one}/{other}"
         for one, other in zip(result.clean_tokens, result.corrupted_tokens, strict=True)
     ]
+    # without -0 where rounding leaves nearly nothing
+    rounded = [[round(x, 6) + 0.0 for x in row] for row in reversed(result.restored.tolist())]
     figure = Figure(
         "Part of the difference that a patch restores",
         Heatmap("position", "layer", "restored", position_names(changed),
-                list(reversed(result.layers)), list(reversed(result.restored.tolist())),
+                list(reversed(result.layers)), rounded,
                 center=0.0),
         "The residual stream after the layer, at the position, comes from the clean text. The last "
         "layer is at the top.",
