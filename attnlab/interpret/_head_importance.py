@@ -78,6 +78,7 @@ def head_importance(
     other: str | int | None = None,
     position: int | None = None,
     how: Ablation = "zero",
+    heads: Sequence[tuple[int, int]] | None = None,
     images: Sequence[str | Path] = (),
     tokenizer: Any = None,
     seed: int = 0,
@@ -88,8 +89,8 @@ def head_importance(
     `metric` is "loss" (of the next tokens), "logit", "probability" or "logit_difference" (of
     `answer`, and `other`, at `position`: the last token or the mask), "distance" (how far the
     output moves), or a function of one text's logits and ids. Without `answer` it is what the whole
-    model predicts. Only the blocks from the ablated head on run again. A vision model reads
-    `images`.
+    model predicts. `heads` are pairs of layer and head; without it, all. Only the blocks from the
+    ablated head on run again. A vision model reads `images`.
 
     >>> import attnlab
     >>> from attnlab.models import Decoder, StackConfig
@@ -104,10 +105,10 @@ def head_importance(
     module = sources[0].model
     whole = intervene(module)
     with evaluating(module), torch.no_grad():
-        counts, notes = _ablatable(module, sources[0])
-        width = _output_width(sources[0])
+        counts, width, notes = _ablatable(module, sources[0])
+        chosen_heads = _chosen_heads(counts, heads)
         batches = same_shape_batches(sources, OUTPUT_ENTRIES // max(1, width))
-        runs = len(batches) * sum(count for _, count in counts)
+        runs = len(batches) * len(chosen_heads)
         done, effects = 0, dict[tuple[int, int], list[float]]()
         baselines, descriptions, replayed = list[float](), list[str](), True
         for batch in batches:
@@ -117,27 +118,26 @@ def head_importance(
             before = fixed.read(replay.output)  # (B,)
             baselines += before.tolist()
             descriptions.append(fixed.describe())
-            for number, (site, count) in enumerate(counts):
-                index = replay.block_index(site)
-                for head in range(count):
-                    with whole.ablate(site.name, head, how, seed=seed):
-                        after = fixed.read(replay.run_from(index))
-                    effects.setdefault((number, head), []).extend((after - before).tolist())
-                    done += 1
-                    if progress is not None:
-                        progress(done, runs)
-    heads = [
+            for number, head in chosen_heads:
+                site = counts[number][0]
+                with whole.ablate(site.name, head, how, seed=seed):
+                    after = fixed.read(replay.run_from(replay.block_index(site)))
+                effects.setdefault((number, head), []).extend((after - before).tolist())
+                done += 1
+                if progress is not None:
+                    progress(done, runs)
+    measured = [
         HeadEffect(layer, head, sum(values) / len(values), tuple(values))
         for (layer, head), values in effects.items()
     ]
     table: list[list[float | None]] = [[None] * count for _, count in counts]
-    for each in heads:
+    for each in measured:
         table[each.layer][each.head] = each.effect
     return HeadImportance(
         label=sources[0].label,
         layers=[site.name for site, _ in counts],
         effects=table,
-        heads=heads,
+        heads=measured,
         metric=chosen.name,
         description=descriptions[0] if len(set(descriptions)) == 1 else chosen.name,
         baseline=sum(baselines) / len(baselines),
@@ -163,11 +163,13 @@ def _read(
     return [first, *(read_input(first.inspected, None, image=image) for image in images[1:])]
 
 
-def _ablatable(model: Any, source: ModelInput) -> tuple[list[tuple[AttentionSite, int]], list[str]]:
-    """The layers that run, in that order, with their numbers of heads."""
+def _ablatable(
+    model: Any, source: ModelInput
+) -> tuple[list[tuple[AttentionSite, int]], int, list[str]]:
+    """The layers that run, in that order, with their numbers of heads; the width of the output."""
     sites = attention_sites(model)
     with recording_heads(sites) as outputs:
-        source.run()
+        width = int(source.run().values.shape[-1])
     if not outputs:
         raise ValueError(
             f"{source.label}: no layer shows the outputs of its heads, so none can be ablated"
@@ -175,8 +177,16 @@ def _ablatable(model: Any, source: ModelInput) -> tuple[list[tuple[AttentionSite
     by_name = {site.name: site for site in sites}
     missing = [name for name in by_name if name not in outputs]
     notes = [f"Not ablated, because they did not run: {', '.join(missing)}."] if missing else []
-    return [(by_name[name], heads.shape[2]) for name, heads in outputs.items()], notes
+    return [(by_name[name], z.shape[2]) for name, z in outputs.items()], width, notes
 
 
-def _output_width(source: ModelInput) -> int:
-    return int(source.run().values.shape[-1])
+def _chosen_heads(
+    counts: list[tuple[AttentionSite, int]], heads: Sequence[tuple[int, int]] | None
+) -> list[tuple[int, int]]:
+    if heads is None:
+        return [(number, head) for number, (_, count) in enumerate(counts) for head in range(count)]
+    for layer, head in heads:
+        if not 0 <= layer < len(counts):
+            raise ValueError(f"no layer {layer}; give numbers from 0 to {len(counts) - 1}")
+        counts[layer][0].check_heads([head], counts[layer][1])
+    return list(dict.fromkeys((layer, head) for layer, head in heads))
