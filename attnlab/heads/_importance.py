@@ -96,8 +96,8 @@ def image_files(folder: Path, count: int) -> list[Path]:
     from attnlab._image_files import SUFFIXES
     from attnlab.heads._inputs import spread_indices
 
-    found = [folder] if folder.is_file() else sorted(folder.rglob("*"))
-    files = [file for file in found if file.suffix.lower() in SUFFIXES]
+    paths = [folder] if folder.is_file() else sorted(folder.rglob("*"))
+    files = [file for file in paths if file.suffix.lower() in SUFFIXES]
     if not files:
         raise ValueError(f"{folder}: has no images; give a folder of images")
     return [files[index] for index in spread_indices(len(files), count)]

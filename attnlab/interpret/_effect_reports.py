@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from attnlab._confidence_intervals import format_number
 from attnlab.interpret._attribution import Attribution, Term
 from attnlab.interpret._average_attention import AverageAttention
-from attnlab.interpret._find_heads import KINDS, FoundHeads
+from attnlab.interpret._find_heads import KINDS, HeadScores
 from attnlab.interpret._head_importance import HeadImportance
 from attnlab.interpret._logit_lens import LensResult
 from attnlab.interpret._patching_map import PatchingMap
-from attnlab.report import Block, Figure, Heatmap, Report, Section, Table, Value
+from attnlab.report import Block, Cell, Figure, Heatmap, Report, Section, Table, Value
 
 MAX_ROWS = 20  # of a table
 
@@ -108,7 +108,7 @@ def lens_report(result: LensResult) -> Report:
         f"From {result.layers[first]} on, every layer predicts it.",
     ]
     header = ["layer", "predicted", "probability", "next", "probability of next", "divergence"]
-    rows = []
+    rows: list[list[Cell]] = []
     for number, name in enumerate(result.layers):
         (one, p), (two, q) = result.top[number][last][0], (*result.top[number][last], ("", 0.0))[1]
         rows.append([name, one, p, two, q, float(result.divergence[number, last])])
@@ -181,7 +181,7 @@ def attribution_report(result: Attribution) -> Report:
     )  # fmt: skip
 
 
-def found_heads_report(result: FoundHeads) -> Report:
+def head_scores_report(result: HeadScores) -> Report:
     listed = ", ".join(f"{head.layer}.{head.head} ({head.score:.2f})" for head in result.heads[:8])
     more = f" and {len(result.heads) - 8} more" if len(result.heads) > 8 else ""
     findings = [
@@ -204,7 +204,7 @@ def found_heads_report(result: FoundHeads) -> Report:
         "model": result.label, "kind": result.kind, "threshold": result.threshold,
     }  # fmt: skip
     title = f"{result.label}: {result.kind} heads"
-    return _report("found-heads", title, findings, [figure], settings, rows)
+    return _report("head-scores", title, findings, [figure], settings, rows)
 
 
 def average_report(result: AverageAttention) -> Report:

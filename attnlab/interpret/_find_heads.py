@@ -40,19 +40,19 @@ LENGTHS = (20, 25)  # tokens before they are repeated: two periods, so that no f
 
 
 @dataclass(frozen=True)
-class FoundHead:
+class ScoredHead:
     layer: int
     head: int
     score: float
 
 
 @dataclass(frozen=True, eq=False)
-class FoundHeads:
+class HeadScores:
     """The heads of a kind, and the scores of all heads: `scores[layer][head]`."""
 
     label: str
     kind: str
-    heads: list[FoundHead]
+    heads: list[ScoredHead]
     """Those with a score of at least `threshold`, highest first."""
     layers: list[str]
     scores: list[list[float]]
@@ -60,9 +60,9 @@ class FoundHeads:
     scored_on: str
 
     def report(self) -> Report:
-        from attnlab.interpret._effect_reports import found_heads_report
+        from attnlab.interpret._effect_reports import head_scores_report
 
-        return found_heads_report(self)
+        return head_scores_report(self)
 
 
 def find_heads(
@@ -73,7 +73,7 @@ def find_heads(
     tokenizer: Any = None,
     threshold: float = THRESHOLD,
     seed: int = 0,
-) -> FoundHeads:
+) -> HeadScores:
     """Find the heads that attend in a known way, and score all of them.
 
     `kind` is "induction" (to the token after an earlier occurrence), "duplicate" (to an earlier
@@ -83,8 +83,8 @@ def find_heads(
     >>> import attnlab
     >>> from attnlab.models import Decoder, StackConfig
     >>> model = Decoder(StackConfig(vocabulary=50, context=64, width=24, layers=2, heads=3)).eval()
-    >>> found = attnlab.find_heads(model, "induction")  # this one is untrained
-    >>> found.heads, len(found.scores), len(found.scores[0])
+    >>> matching = attnlab.find_heads(model, "induction")  # this one is untrained
+    >>> matching.heads, len(matching.scores), len(matching.scores[0])
     ([], 2, 3)
     """
     if kind not in KINDS:
@@ -112,14 +112,14 @@ def find_heads(
             "head can be scored"
         )
     scores = [(gains[name] / margins[name].clamp(min=1e-9)).tolist() for name in gains]
-    found = [
-        FoundHead(layer, head, score)
+    matching = [
+        ScoredHead(layer, head, score)
         for layer, row in enumerate(scores)
         for head, score in enumerate(row)
         if score >= threshold
     ]
-    found.sort(key=lambda head: -head.score)
-    return FoundHeads(sources[0].label, kind, found, list(gains), scores, threshold, scored_on)
+    matching.sort(key=lambda head: -head.score)
+    return HeadScores(sources[0].label, kind, matching, list(gains), scores, threshold, scored_on)
 
 
 def captured_self_attention(source: ModelInput) -> list[Layer]:

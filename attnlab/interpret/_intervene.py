@@ -181,13 +181,13 @@ class Intervention:
         return _all_heads(site, heads, site.heads or 0)
 
     def _record_of(self, source: Record, site: AttentionSite) -> LayerRecord:
-        found = [layer for layer in source.layers if layer.name == site.name]
-        if not found:
+        matching = [layer for layer in source.layers if layer.name == site.name]
+        if not matching:
             raise ValueError(
                 f"the source has no layer {site.name}; record it with the same model "
                 f"(it is of {source.label})"
             )
-        return found[0]
+        return matching[0]
 
     def _recorded_heads(self, source: Record, site: AttentionSite) -> Tensor:
         heads = self._record_of(source, site).heads

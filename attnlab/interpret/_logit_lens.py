@@ -145,15 +145,15 @@ class LensInput:
         """(n, T, W) -> (n, T, V), or (n, 1, K) of classes, by the model's own output layer."""
         width = self.replay.output.values.shape[-1] * streams.shape[1]
         step = max(1, RUN_ENTRIES // max(1, width))
-        parts = [
-            self.replay.run_with_streams(self.last, lambda _, part=part: part, len(part)).values  # type: ignore[misc]
-            for part in streams.split(step)
-        ]
+        parts = [self.run_from(len(self.indices), part).values for part in streams.split(step)]
         values = torch.cat(parts)
         return values if values.dim() == 3 else values[:, None]
 
-    def run_from_embedding(self, streams: Tensor) -> BatchOutput:
-        """Run the blocks on other inputs (n, T, W) of the first one."""
+    def run_from(self, layer: int, streams: Tensor) -> BatchOutput:
+        """Run the blocks after a layer of `names` on other streams (n, T, W)."""
+        if layer:
+            index = self.indices[layer - 1]
+            return self.replay.run_with_streams(index, lambda _: streams, len(streams))
         module = self.replay.blocks[self.indices[0]].module
         with edited_input(module, lambda _: streams):
             return self.source.repeated(len(streams)).run()

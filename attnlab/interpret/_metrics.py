@@ -30,7 +30,7 @@ DESCRIPTIONS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Metric:
+class EffectMetric:
     """A metric with its tokens. `answer` without a value is what the model itself predicts."""
 
     name: str = "loss"
@@ -52,9 +52,9 @@ def create_metric(
     answer: str | int | None = None,
     other: str | int | None = None,
     position: int | None = None,
-) -> Metric:
+) -> EffectMetric:
     if callable(metric):
-        return Metric("your metric", answer, other, position, metric)
+        return EffectMetric("your metric", answer, other, position, metric)
     if metric not in get_args(MetricName):
         listed = ", ".join(get_args(MetricName))
         raise ValueError(f"no metric {metric!r}; give one of {listed}, or a function of the logits")
@@ -64,13 +64,13 @@ def create_metric(
         raise ValueError(f"{metric} takes no answer; give metric='probability', or omit answer")
     if metric != "logit_difference" and other is not None:
         raise ValueError(f"{metric} compares no tokens; omit other, or give logit_difference")
-    return Metric(metric, answer, other, position)
+    return EffectMetric(metric, answer, other, position)
 
 
 class FixedMetric:
     """A metric of one input or batch: reads (B,) numbers from a model's output."""
 
-    def __init__(self, metric: Metric, source: ModelInput, whole: BatchOutput) -> None:
+    def __init__(self, metric: EffectMetric, source: ModelInput, whole: BatchOutput) -> None:
         self.metric, self.source, self.whole = metric, source, whole
         self.position = -1
         self.answers: Tensor | None = None  # (B,)

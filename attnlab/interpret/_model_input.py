@@ -56,13 +56,13 @@ class ModelInput:
 
     def _masked_position(self, T: int) -> int:
         mask = None if self.inspected is None else self.inspected.mask_id
-        found = [] if mask is None else (self.ids[0] == mask).nonzero()[:, 0].tolist()
-        if not found:
+        positions = [] if mask is None else (self.ids[0] == mask).nonzero()[:, 0].tolist()
+        if not positions:
             raise ValueError(
                 f"{self.label}: predicts masked tokens, and the text has none; give position=0 to "
                 f"{T - 1}, or a text with the mask token"
             )
-        return int(found[0])
+        return int(positions[0])
 
     def token(self, index: int) -> str:
         return str(index) if self.inspected is None else self.inspected.token(index)
@@ -122,9 +122,9 @@ def vocabulary_of(model: Any) -> int:
 def read_all(model: Any, texts: Sequence[Text] | Text, **options: Any) -> list[ModelInput]:
     """Several inputs of one model, which is opened once."""
     single = isinstance(texts, str) or (isinstance(texts, Tensor) and texts.dim() == 1)
-    listed = [texts] if single else list(texts)  # type: ignore[arg-type,list-item]
+    listed = [texts] if single else list(texts)
     if listed and isinstance(listed[0], int):
-        listed = [listed]  # type: ignore[list-item]
+        listed = [listed]
     if not listed:
         raise ValueError("there are no texts; give one or more")
     tokenizer = options.pop("tokenizer", None)

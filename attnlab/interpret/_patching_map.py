@@ -76,10 +76,10 @@ def patching_map(
     >>> round(float(found.restored[0, 1]), 3)  # the only token that differs restores everything
     1.0
     """
-    opened = model if isinstance(model, torch.nn.Module) and tokenizer is None else None
-    opened = open_model(model, tokenizer) if opened is None else opened
-    if isinstance(clean, str) or isinstance(corrupted, str):
-        opened = open_model(opened)
+    by_ids = not isinstance(clean, str) and not isinstance(corrupted, str)
+    opened = model  # with token ids, a model in memory needs no tokenizer
+    if not (by_ids and tokenizer is None and isinstance(model, torch.nn.Module)):
+        opened = open_model(model, tokenizer)
     sources = [read_input(opened, text, pair=pair) for text in (clean, corrupted)]
     _check_lengths(*sources)
     metric = create_metric(
@@ -118,15 +118,7 @@ def _patched_values(
             streams = bad.streams[layer : layer + 1].repeat(len(positions), 1, 1)
             number = torch.arange(len(positions))
             streams[number, positions] = good.streams[layer, positions]
-            output = (
-                bad.run_from_embedding(streams)
-                if layer == 0
-                else bad.replay.run_with_streams(
-                    bad.indices[layer - 1],
-                    lambda _, new=streams: new,
-                    len(streams),  # type: ignore[misc]
-                )
-            )
+            output = bad.run_from(layer, streams)
             source = bad.source.repeated(len(streams))
             fixed = FixedMetric(metric, source, output)
             fixed.prepare()

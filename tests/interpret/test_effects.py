@@ -15,8 +15,8 @@ from torch.nn import functional as F
 import attnlab
 from attnlab.interpret._model_input import ModelInput
 from attnlab.report import to_json, to_markdown
-from tests.interpret.test_interventions import CLOSE, NAMES, hooks_of, model_and_inputs
 from tests.support.hand_written_models import Edits, HandWritten, run
+from tests.support.intervention_models import CLOSE, NAMES, hooks_of, model_and_inputs
 from tests.support.small_models import model_of
 
 
@@ -218,11 +218,11 @@ def test_the_patching_map(name: str) -> None:
     bad = inputs["ids"][:1]
     good = bad.clone()
     good[0, 2] = 8 if int(bad[0, 2]) != 8 else 7
-    found = attnlab.patching_map(model, good, bad, 6, other=3)
+    patched = attnlab.patching_map(model, good, bad, 6, other=3)
     one, other = run(model, good), run(model, bad)
     clean, corrupted = (float(x.logits[0, -1, 6] - x.logits[0, -1, 3]) for x in (one, other))
-    assert (found.clean, found.corrupted) == pytest.approx((clean, corrupted), abs=1e-5)
-    assert found.restored.shape == (len(one.streams), bad.shape[1])
+    assert (patched.clean, patched.corrupted) == pytest.approx((clean, corrupted), abs=1e-5)
+    assert patched.restored.shape == (len(one.streams), bad.shape[1])
     for layer, position in ((0, 2), (1, 2), (1, bad.shape[1] - 1), (2, 1), (2, bad.shape[1] - 1)):
 
         def patch(number: int, x: Tensor, layer: int = layer, position: int = position) -> Tensor:
@@ -236,10 +236,10 @@ def test_the_patching_map(name: str) -> None:
         expected = float(logits[6] - logits[3])
         if layer == 0:  # only this token differs
             expected = clean
-        assert float(found.values[layer, position]) == pytest.approx(expected, abs=1e-5)
-    torch.testing.assert_close(found.restored, (found.values - corrupted) / (clean - corrupted),
+        assert float(patched.values[layer, position]) == pytest.approx(expected, abs=1e-5)
+    torch.testing.assert_close(patched.restored, (patched.values - corrupted) / (clean - corrupted),
                                rtol=1e-3, atol=1e-3)  # fmt: skip
-    assert "restores" in to_markdown(found.report())
+    assert "restores" in to_markdown(patched.report())
     assert hooks_of(model) == 0
 
 
@@ -275,56 +275,57 @@ def test_average_by_position_and_class() -> None:
     assert "Over 2 texts" in to_markdown(mean.report())
 
 
+lab: Any = attnlab  # mistakes that the types would show
 BAD = [
     (
-        lambda m: attnlab.head_importance(m, [5, 6, 7], metric="best"),
+        lambda m: lab.head_importance(m, [5, 6, 7], metric="best"),
         "no metric 'best'; give one of loss",
     ),
     (
-        lambda m: attnlab.head_importance(m, [5, 6, 7], metric="logit", answer=99),
+        lambda m: lab.head_importance(m, [5, 6, 7], metric="logit", answer=99),
         "no answer 99; the model predicts 0 to 59",
     ),
     (
-        lambda m: attnlab.head_importance(m, [5, 6, 7], metric="logit", answer="a"),
+        lambda m: lab.head_importance(m, [5, 6, 7], metric="logit", answer="a"),
         "the model has no tokenizer; give its number",
     ),
     (
-        lambda m: attnlab.head_importance(m, [5, 6, 7], metric="logit_difference", answer=3),
+        lambda m: lab.head_importance(m, [5, 6, 7], metric="logit_difference", answer=3),
         "needs two tokens",
     ),
     (
-        lambda m: attnlab.head_importance(m, [5, 6, 7], metric="loss", answer=3),
+        lambda m: lab.head_importance(m, [5, 6, 7], metric="loss", answer=3),
         "loss takes no answer",
     ),
     (
-        lambda m: attnlab.head_importance(m, [5, 6], metric="logit", position=9),
+        lambda m: lab.head_importance(m, [5, 6], metric="logit", position=9),
         "no position 9; the text has 2 tokens",
     ),
-    (lambda m: attnlab.head_importance(m, []), "there are no texts"),
-    (lambda m: attnlab.head_importance(m), "give either texts or images"),
-    (lambda m: attnlab.head_importance(m, [5]), "a text of two or more"),
-    (lambda m: attnlab.attribute(m, [5, 6], 60), "no token 60; the model predicts 0 to 59"),
-    (lambda m: attnlab.attribute(m, [5, 6], 1.5), r"token is 1\.5; give a text of one token"),
-    (lambda m: attnlab.logit_lens(m, [5, 6], tuned=True), "needs texts to fit its probes"),
-    (lambda m: attnlab.logit_lens(m, [5, 6], texts=[[5]]), "texts fit the tuned lens"),
+    (lambda m: lab.head_importance(m, []), "there are no texts"),
+    (lambda m: lab.head_importance(m), "give either texts or images"),
+    (lambda m: lab.head_importance(m, [5]), "a text of two or more"),
+    (lambda m: lab.attribute(m, [5, 6], 60), "no token 60; the model predicts 0 to 59"),
+    (lambda m: lab.attribute(m, [5, 6], 1.5), r"token is 1\.5; give a text of one token"),
+    (lambda m: lab.logit_lens(m, [5, 6], tuned=True), "needs texts to fit its probes"),
+    (lambda m: lab.logit_lens(m, [5, 6], texts=[[5]]), "texts fit the tuned lens"),
     (
-        lambda m: attnlab.find_heads(m, "copying"),
+        lambda m: lab.find_heads(m, "copying"),
         "no kind of head 'copying'; give one of induction",
     ),
-    (lambda m: attnlab.find_heads(m, threshold=2), "threshold is 2"),
-    (lambda m: attnlab.average(m, [[5, 6]], 9, 0), "no layer 9; "),
-    (lambda m: attnlab.average(m, [[5, 6]], 0, 9), "no head 9 in .*, which has 3"),
+    (lambda m: lab.find_heads(m, threshold=2), "threshold is 2"),
+    (lambda m: lab.average(m, [[5, 6]], 9, 0), "no layer 9; "),
+    (lambda m: lab.average(m, [[5, 6]], 0, 9), "no head 9 in .*, which has 3"),
     (
-        lambda m: attnlab.average(m, [[5, 6]], 0, 0, by="color"),
+        lambda m: lab.average(m, [[5, 6]], 0, 0, by="color"),
         "by is 'color'; give position or class",
     ),
     (
-        lambda m: attnlab.patching_map(m, [5, 6], [5, 6, 7], 3),
+        lambda m: lab.patching_map(m, [5, 6], [5, 6, 7], 3),
         "the clean text has 2 tokens and the corrupted one 3",
     ),
-    (lambda m: attnlab.patching_map(m, [5, 6], [5, 6], 3), "both texts have the same tokens"),
-    (lambda m: attnlab.record(m, [[[5]]]), "token ids have shape"),
-    (lambda m: attnlab.record(m, "text"), "has no tokenizer"),
+    (lambda m: lab.patching_map(m, [5, 6], [5, 6], 3), "both texts have the same tokens"),
+    (lambda m: lab.record(m, [[[5]]]), "token ids have shape"),
+    (lambda m: lab.record(m, "text"), "has no tokenizer"),
 ]
 
 

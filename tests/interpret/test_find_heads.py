@@ -40,7 +40,7 @@ def follow(kind: str) -> Any:
 
 @pytest.mark.parametrize("source", ["attnlab", "huggingface"])
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_a_head_that_follows_the_pattern_is_found(kind: str, source: str) -> None:
+def test_a_head_that_follows_the_pattern_scores_highest(kind: str, source: str) -> None:
     if source == "huggingface":
         from tests.support.small_transformers import small
 
@@ -49,12 +49,12 @@ def test_a_head_that_follows_the_pattern_is_found(kind: str, source: str) -> Non
         model = Decoder(StackConfig(60, 64, width=24, layers=2, heads=3)).eval()
     before = attnlab.find_heads(model, kind)
     with attnlab.intervene(model).weights(1, 1, follow(kind)):
-        found = attnlab.find_heads(model, kind)
-    best = found.heads[0]
+        result = attnlab.find_heads(model, kind)
+    best = result.heads[0]
     assert (best.layer, best.head) == (1, 1)
     assert best.score > 0.99
-    assert found.scores[0] == pytest.approx(before.scores[0])
-    assert "1.1 (1.00)" in to_markdown(found.report())
+    assert result.scores[0] == pytest.approx(before.scores[0])
+    assert "1.1 (1.00)" in to_markdown(result.report())
     assert attnlab.find_heads(model, kind).scores == before.scores
 
 
@@ -70,9 +70,9 @@ def test_the_keys_of_every_kind() -> None:
 
 def test_texts_instead_of_random_tokens() -> None:
     model = model_of("decoder", "softmax")
-    found = attnlab.find_heads(model, "previous", [[3, 4, 5, 6], [5, 4, 3]], threshold=0.01)
-    assert found.scored_on == "2 texts"
-    assert len(found.scores) == 2
+    result = attnlab.find_heads(model, "previous", [[3, 4, 5, 6], [5, 4, 3]], threshold=0.01)
+    assert result.scored_on == "2 texts"
+    assert len(result.scores) == 2
 
 
 def test_models_that_read_no_single_text_are_refused() -> None:
@@ -106,7 +106,7 @@ def repeated_tokens(random: torch.Generator) -> tuple[Tensor, Tensor]:
 def train_to_repeat(layers: int, steps: int) -> Decoder:
     torch.manual_seed(0)
     random = torch.Generator().manual_seed(0)
-    sizes = {"width": 32, "heads": 2, "feed_width": 32}
+    sizes: dict[str, Any] = {"width": 32, "heads": 2, "feed_width": 32}
     model = Decoder(StackConfig(32, 64, layers=layers, position="rotary", **sizes))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -126,9 +126,9 @@ def train_to_repeat(layers: int, steps: int) -> Decoder:
 @pytest.mark.slow
 def test_two_layers_learn_induction_heads_and_one_layer_cannot() -> None:
     two, one = train_to_repeat(2, 500), train_to_repeat(1, 300)
-    found = attnlab.find_heads(two, "induction")
-    assert [head.layer for head in found.heads] == [1] * len(found.heads)
-    assert found.heads
+    result = attnlab.find_heads(two, "induction")
+    assert [head.layer for head in result.heads] == [1] * len(result.heads)
+    assert result.heads
     previous = attnlab.find_heads(two, "previous")
     assert previous.heads[0].layer == 0
     assert not attnlab.find_heads(one, "induction").heads
@@ -142,7 +142,7 @@ def test_two_layers_learn_induction_heads_and_one_layer_cannot() -> None:
 
     whole = repeats(two)
     change = attnlab.intervene(two)
-    for head in found.heads:
+    for head in result.heads:
         change = change.ablate(head.layer, head.head)
     with change:
         without = repeats(two)

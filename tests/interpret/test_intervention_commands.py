@@ -79,7 +79,7 @@ def test_the_lens_and_patching(
         capsys,
     )
     assert code == 0
-    assert "it restores 100% of the difference" in printed
+    assert "it restores 100% of the difference" in " ".join(printed.split())
     assert [row["restored"] for row in rows_of(out)][4] == pytest.approx(1, abs=1e-3)
     assert (tmp_path / "patch.html").exists()
 
@@ -155,7 +155,7 @@ def test_models_that_look_opens(make: Any) -> None:
     tokenizer = word_pieces() if make is bert else byte_pairs()
     text = "a party" if make is bert else TEXT
     options = {"tokenizer": tokenizer}
-    pair = {"pair": "to have"} if make in (t5, bart) else {}
+    pair: dict[str, Any] = {"pair": "to have"} if make in (t5, bart) else {}
     cache = attnlab.record(model, text, **options, **pair)
     assert all(cache[name].isfinite().all() for name in cache.names())
     result = attnlab.head_importance(model, [text], metric="distance", **options)
