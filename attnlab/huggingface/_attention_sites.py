@@ -25,7 +25,6 @@ from attnlab.huggingface._attention_modules import (
     kind_of,
     stack_of,
     uses_interface,
-    without_interface,
 )
 from attnlab.huggingface._mask_arguments import read_row_mask, without_free_slots
 from attnlab.huggingface._observe_attention import Editor, editing
@@ -42,12 +41,11 @@ def huggingface_sites(model: nn.Module) -> list[AttentionSite]:
     """The layers that run transformers' attention, in the order of the modules."""
     if not any(is_huggingface(module) for module in model.modules()):
         return []
-    inside = {part for _, outer in without_interface(model) for part in outer.modules()}
     sites: list[AttentionSite] = []
     for name, module in model.named_modules():
         if uses_interface(module):
             sites.append(InterfaceSite(name, module, model))
-        elif module in inside and attention_like(module):
+        elif attention_like(module):
             sites.append(ProjectionSite(name, module, model))
     return sites
 
