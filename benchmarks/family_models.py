@@ -20,7 +20,7 @@ WIDTH, HEADS, KEY_HEADS, HEAD_DIM, LAYERS, FEED_FORWARD = 32, 4, 2, 8, 2, 48
 VOCABULARY, FIRST_WORD, LAST_WORD = 99, 5, 50
 B, T, TARGET = 2, 11, 5  # rows, tokens, tokens of a decoder
 IMAGE, PATCH, WINDOW = 32, 8, 4
-MAX_LAYERS = 8
+MAX_LAYERS, MAX_CLASSES = 8, 3
 
 # the class of a family: the first of these lists that has it
 LISTS = (
@@ -81,36 +81,45 @@ KEPT = re.compile(
     r"resolution|scale|factor|sampling|bins|temporal|interval|period|offset|rel_pos|max_distance|"
     r"relative_attention|layer_idx|_layer_id|points|num_feature_levels|state|chunk_size)$"
 )
+UNSET = {  # some configurations leave these to the user
+    "head_dim": HEAD_DIM,
+    "num_key_value_heads": KEY_HEADS,
+    "num_experts_per_tok": 2,
+    "vocab_size": VOCABULARY,
+    "prediction_length": 4,
+}
 SAME = re.compile(r".*_token_ids?$|.*_token_index$|.*_id$")
 
 OVERRIDES: dict[str, dict[str, Any]] = {  # what no rule can know
-    "autoformer": {"prediction_length": 4},
-    "informer": {"prediction_length": 4},
-    "time_series_transformer": {"prediction_length": 4},
+    "esm": {"pad_token_id": 1, "mask_token_id": 4},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": WINDOW},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "bamba": {"attn_layer_indices": [1], "num_hidden_layers": 2},
     "chameleon": {"vocabulary_map": {"<image>": 60, "IMGIMGBS": 61}},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2},
     "t5": {"feed_forward_proj": "gated-gelu"},
 }
 
 
-def families() -> dict[str, str]:
-    """The name of the class of each family: a folder of transformers by its main model type, or
-    each of its types if none has the name of the folder."""
+def families() -> dict[str, list[str]]:
+    """The names of the classes to try for each family: a folder of transformers by its main model
+    type, or each of its types if none has the name of the folder."""
     from transformers.models.auto import modeling_auto
 
     configuration_auto: Any = import_module("transformers.models.auto.configuration_auto")
-    chosen: dict[str, str] = {}
+    classes: dict[str, list[str]] = {}
     for name in LISTS:
         variable = f"MODEL_FOR_{name}_MAPPING_NAMES" if name else "MODEL_MAPPING_NAMES"
-        for family, kind in getattr(modeling_auto, variable, {}).items():
-            kind = kind[0] if isinstance(kind, tuple | list) else kind
+        for family, kinds in getattr(modeling_auto, variable, {}).items():
             if family in configuration_auto.CONFIG_MAPPING_NAMES:
-                chosen.setdefault(family, kind)
+                listed = classes.setdefault(family, [])
+                names = [kinds] if isinstance(kinds, str) else list(kinds)
+                listed += [name for name in names if name not in listed]
     folder = configuration_auto.model_type_to_module_name
-    main = {folder(family) for family in chosen if family.replace("-", "_") == folder(family)}
+    main = {folder(family) for family in classes if family.replace("-", "_") == folder(family)}
     return {
-        family: kind
-        for family, kind in sorted(chosen.items())
+        family: kinds[:MAX_CLASSES]
+        for family, kinds in sorted(classes.items())
         if family.replace("-", "_") == folder(family) or folder(family) not in main
     }
 
@@ -154,6 +163,8 @@ def shrunk(config: Any, strategy: int = 0) -> dict[str, Any]:
             changes[name] = next(free_ids)
         elif SAME.match(name) and _ints(value) and max(value) >= FIRST_WORD:
             changes[name] = [next(free_ids) for _ in value]
+        elif value is None and name in UNSET:
+            changes[name] = UNSET[name]
         elif isinstance(value, bool) or value is None:
             continue
         elif isinstance(value, dict) and name.startswith("rope"):

@@ -16,7 +16,8 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
-from attnlab.huggingface._replace_attention import ALTERNATIVE, prepare_call
+from attnlab.huggingface._replace_attention import ALTERNATIVE, PreparedCall, prepare_call
+from attnlab.huggingface._trace_attention import TracedCall
 from attnlab.interpret._attention_call import at_least_float32
 
 TOLERANCE = 1e-3  # of the largest value
@@ -35,20 +36,35 @@ def check_against_eager(
     q, k, v = (at_least_float32(x) for x in (q, k, v))
     prepared = prepare_call("softmax", module, q, k, v, mask, settings)
     expected = eager(module, q, k, v, _additive(mask, q.dtype), **settings)[0]  # (B, T, H, M)
-    output = prepared.output().transpose(1, 2)
+    _compare(module, prepared, expected.transpose(1, 2), "its eager attention")
+    _checked.add(module)
+
+
+@torch.no_grad()
+def check_traced(module: nn.Module, call: TracedCall, options: dict[str, Any]) -> None:
+    """Raise if our softmax is not what a traced layer computed: its code was misread."""
+    if module in _checked or call.dropout:
+        return
+    q, k, v = (at_least_float32(x) for x in (call.query, call.key, call.value))
+    prepared = prepare_call("softmax", module, q, k, v, call.mask, options)
+    _compare(module, prepared, call.output, "what it computes")
+    _checked.add(module)
+
+
+def _compare(module: nn.Module, prepared: PreparedCall, expected: Tensor, what: str) -> None:
+    """Compare outputs (B, H, T, M) of queries that see at least one key."""
+    output, allowed = prepared.output(), prepared.allowed()
     if output.shape != expected.shape:
         return
-    allowed = prepared.allowed()
     if allowed is not None:  # an eager function spreads the weight of a row without any key
-        some = allowed.any(-1).transpose(1, 2)[..., None]  # (B or 1, T, H or 1, 1)
+        some = allowed.any(-1, keepdim=True)  # (B or 1, H or 1, T, 1)
         output, expected = (x.masked_fill(~some, 0) for x in (output, expected))
     difference = float((output - expected).abs().amax()) if output.numel() else 0.0
-    if not difference <= TOLERANCE * max(1.0, float(v.abs().amax())):
+    if not difference <= TOLERANCE * max(1.0, float(prepared.v.abs().amax())):
         raise ValueError(
-            f"{type(module).__name__}: its eager attention is more than a softmax of scores with "
-            f"a bias (outputs differ by {difference:.2g}); {ALTERNATIVE}"
+            f"{type(module).__name__}: {what} is more than a softmax of scores with a bias "
+            f"(outputs differ by {difference:.2g}); {ALTERNATIVE}"
         )
-    _checked.add(module)
 
 
 def eager_function(module: nn.Module) -> Callable[..., Any] | None:

@@ -73,7 +73,7 @@ def fill_call(
         weights = _returned_weights(call, module, arguments, result, row, S)
         if weights is None:
             weights = _eager_weights(call, module, arguments, row_mask, row, (q, k, v))
-        call.weights = weights
+        call.weights = weights = _with_sink(call, module, row_mask, weights)
         call.signed, call.normalized = signed_and_normalized(weights)
 
 
@@ -173,6 +173,26 @@ def _eager_weights(
             weights = weights.masked_fill(row_mask.fully_masked[:, :, part], 0)
         parts.append(select_heads(weights[0], call.heads))
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+
+
+def _with_sink(
+    call: AttentionCall, module: nn.Module, row_mask: RowMask, weights: Tensor
+) -> Tensor:
+    """Some models scale the output of a layer for its sink, and return weights without it."""
+    sinks = getattr(module, "sinks", None)
+    if not isinstance(sinks, Tensor) or not signed_and_normalized(weights)[1]:
+        return weights
+    assert call.q is not None
+    assert call.k is not None
+    if call.scale is None or not weights.numel():
+        return weights
+    q, k = at_least_float32(call.q), at_least_float32(call.k)[call.groups]
+    scores = call.scale * q @ k.mT  # (H, T, S)
+    if row_mask.additive is not None:
+        mask = row_mask.additive[0]
+        scores = scores + (mask if len(mask) == 1 else mask[call.heads])
+    sink = at_least_float32(sinks).reshape(-1)[call.heads][:, None]  # (H, 1)
+    return weights * (scores.logsumexp(-1) - sink).sigmoid()[..., None]
 
 
 def _option_of_row(option: Any, row: int, B: int) -> Any:

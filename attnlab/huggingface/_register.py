@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from attnlab._compiling import never_compiled
 from attnlab.huggingface._attention_modules import is_model, uses_interface
 from attnlab.huggingface._attention_settings import FIELD, restoring_implementations
-from attnlab.huggingface._eager_check import check_against_eager
+from attnlab.huggingface._eager_check import check_against_eager, check_traced
 from attnlab.huggingface._layer_mechanisms import Spec, check_spec, parameter_free_mechanisms
 from attnlab.huggingface._mask_meaning import has_only_eager, make_mask, mark_only_eager
 from attnlab.huggingface._replace_attention import prepare_call
@@ -153,8 +153,10 @@ def _set_traced(model: nn.Module, requested: str) -> None:
             continue
         if name is not None and not any(map(uses_interface, part.modules())):
             setattr(part.config, FIELD, "eager")  # decides how the model creates its masks
-        elif name is not None and not getattr(part, "_supports_sdpa", False):
-            mark_only_eager(part.config)
+        elif name is not None and (
+            not getattr(part, "_supports_sdpa", False) or any(traceable(part))
+        ):
+            mark_only_eager(part.config)  # traced layers read its masks too
 
 
 def _allow_class_by_name(kind: type[Any], name: str) -> None:
@@ -196,6 +198,7 @@ def _replace_traced(name: str, module: nn.Module, call: TracedCall) -> Tensor:
     options = {"scaling": call.scaling, "dropout": call.dropout, "is_causal": call.is_causal}
     dtype = torch.promote_types(call.query.dtype, call.value.dtype)  # GPT-J's scores are float32
     q, k, v = (x.to(dtype) for x in (call.query, call.key, call.value))
+    check_traced(module, call, options)
     out, _ = AttentionImplementation(name)(module, q, k, v, call.mask, **options)
     return out.transpose(1, 2)
 

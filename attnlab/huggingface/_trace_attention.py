@@ -128,6 +128,8 @@ class AttentionTracer(TorchFunctionMode):
         if name in RESHAPING:
             if result.dim() > 1 and result.shape[-2:] == tagged[0].shape[-2:]:
                 self._tag(result, tag)
+                if result.dim() == 4 and tagged[0].dim() == 3:  # (N, T, S) -> (B, H, T, S)
+                    self.batch = len(result)  # sure, also where the first axis is the tokens
         elif name in KEEPING:
             if isinstance(tag, TracedWeights) and name not in (
                 "dropout",
