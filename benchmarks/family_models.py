@@ -163,6 +163,8 @@ def shrunk(config: Any, strategy: int = 0) -> dict[str, Any]:
             changes[name] = next(free_ids)
         elif SAME.match(name) and _ints(value) and max(value) >= FIRST_WORD:
             changes[name] = [next(free_ids) for _ in value]
+        elif name == "num_key_value_heads" and value == getattr(config, "num_attention_heads", 0):
+            changes[name] = HEADS
         elif value is None and name in UNSET:
             changes[name] = UNSET[name]
         elif isinstance(value, bool) or value is None:

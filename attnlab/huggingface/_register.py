@@ -145,7 +145,14 @@ def _reject_unsupported(kind: Any) -> None:
 def _set_traced(model: nn.Module, requested: str) -> None:
     """Set the implementation of the layers that compute their attention themselves."""
     name = requested if requested.startswith(PREFIX) else None
-    for module in traceable(model):
+    traced = list(traceable(model))
+    has_softmax = any(map(is_dot_product, traced)) or any(map(uses_interface, model.modules()))
+    if name and traced and not has_softmax:
+        raise ValueError(
+            f"{type(model).__name__}: {type(traced[0]).__name__} is no softmax of queries times "
+            f'keys, so {name} cannot be used; give attn_implementation="eager"'
+        )
+    for module in traced:
         if name is not None or implementation_of(module) is not None:
             set_implementation(module, name)
     for part in model.modules():

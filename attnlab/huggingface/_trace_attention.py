@@ -154,6 +154,10 @@ class AttentionTracer(TorchFunctionMode):
         elif name in SCALING | DIVIDING and isinstance(tag, TracedScores) and len(args) == 2:
             other = args[1] if args[0] is tagged[0] else args[0]
             if isinstance(other, Tensor) and other.numel() != 1:
+                if other.dim() > 2 and other.shape[-2:] == (1, 1):  # a scale for each head
+                    q = tag.q * other if name in SCALING else tag.q / other
+                    if q.shape == tag.q.shape:
+                        self._tag(result, replace(tag, q=q))
                 return
             number = float(other)
             factor = number if name in SCALING else 1 / number

@@ -17,7 +17,9 @@ from attnlab.huggingface._attention_modules import attention_like, uses_interfac
 from attnlab.huggingface._trace_attention import AttentionTracer, TracedCall, batch_of
 
 ATTRIBUTE = "_attnlab_implementation"
-NOT_DOT_PRODUCTS = ("Deformable",)
+NOT_DOT_PRODUCTS = (
+    "Additive", "Deformable", "Delta", "GRU", "Gated", "Lightning", "Linear", "Rwkv",
+)  # fmt: skip
 """In class names: weights that do not come from queries and keys. Such layers are left alone."""
 REASONS = {
     "big_bird": "attends to blocks of keys, which it gathers itself",
