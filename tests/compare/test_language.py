@@ -42,7 +42,7 @@ def test_language(tmp_path: Path) -> None:
     text = " ".join(more.report.sections[0].findings)
     assert "All learned from" in text
     (tmp_path / "0.txt").write_text("another text. " * 50)
-    with pytest.raises(ValueError, match="the comparison has (text|test) "):
+    with pytest.raises(ValueError, match=r"the comparison has (text|test) "):
         compare(
             create_comparison(tmp_path, files=(tmp_path / "0.txt",)),
             ["softmax", "gla"],

@@ -119,16 +119,16 @@ RULES = (
     # abilities
     Rule("attnlab compare .*--ray", not_run="needs a cluster; tests/compare/test_ray.py has one"),
     Rule(
-        "attnlab compare all --quick$",
-        "--attention softmax elu --abilities recall --steps 2 --processes 0 --out runs/quick",
-        makes="runs/quick/overview.html",
+        "attnlab compare all",
+        "--attention softmax elu --abilities recall --steps 2 --seeds 1 --learning-rate-factors 1"
+        " --processes 0 --out runs/all --overwrite",
+        makes="runs/all/overview.html",
     ),
     Rule(
-        "attnlab compare all",
-        "--steps 2 --learning-rate-factors 1 --processes 0",
-        makes="runs/compare-all/overview.html",
+        "attnlab compare recall .*--minutes",
+        "--attention softmax elu --widths 16 --seeds 1 --minutes 0.002",
+        makes="runs/compare-recall/compare.html",
     ),
-    Rule("attnlab compare recall", "--processes 0"),
     # images
     Rule("attnlab vision train", STEPS, makes="runs/vision/model.safetensors"),
     Rule(
