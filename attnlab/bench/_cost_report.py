@@ -22,6 +22,7 @@ from attnlab.report._content import Block, Cell, Figure, Lines, Section, Series,
 EXACT = "softmax"
 MIN_POINTS = 3  # for the fit of an exponent, if that many were measured
 LINEAR = 1.3  # a cost with at most this exponent counts as linear
+MAX_EXTRAPOLATION = 4  # times the longest measured length; nothing is foretold beyond it
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,18 @@ class CostCrossover:
     tokens: float
     measured: bool
     """It lies between two measured lengths, not beyond the longest one."""
+    limit: float = math.inf
+    """The longest length to which the curves may be extrapolated."""
 
     def __str__(self) -> str:
         if self.tokens == 0:
             return "all"
         if math.isnan(self.tokens):
             return "alike"
-        if math.isinf(self.tokens) or self.tokens > 1e7:
+        if math.isinf(self.tokens):
             return "never"
+        if not self.measured and self.tokens > self.limit:
+            return f"> {self.limit:,.0f}"
         rounded = round(self.tokens, -max(0, math.floor(math.log10(self.tokens)) - 1))
         return f"{rounded:,.0f}" if self.measured else f"({rounded:,.0f})"
 
@@ -91,7 +96,8 @@ def cost_crossover(own: dict[int, Estimate], exact: dict[int, Estimate]) -> Cost
     if min(map(len, lines)) < 2 or ratios[-1][1] >= ratios[0][1]:
         return CostCrossover(math.inf, False)
     tokens = crossing(*lines)
-    return CostCrossover(tokens if tokens > last else math.inf, False)
+    limit = MAX_EXTRAPOLATION * last
+    return CostCrossover(tokens if tokens > last else math.inf, False, limit)
 
 
 def cost_section(costs: Costs, kind: CostKind, settings: CostSettings) -> Section:
@@ -319,7 +325,9 @@ def _fraction_of_peak(costs: Costs, key: PassKey, points: dict[int, Estimate]) -
 def _notes(kind: CostKind, with_peak: bool, peak: float) -> list[str]:
     notes = [
         f"{kind.faster} from: tokens from which it is {kind.faster} than exact softmax, in "
-        "brackets if extrapolated from shorter lengths; all: at every length measured",
+        "brackets if extrapolated from shorter lengths, at most to "
+        f"{MAX_EXTRAPOLATION} times the longest one (> otherwise); all: at every length measured; "
+        "never: its cost grows as fast as softmax's or faster",
         "exponent: the power of the number of tokens by which the cost grows, with 95% interval",
     ]
     if with_peak:

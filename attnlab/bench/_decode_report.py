@@ -8,6 +8,7 @@ from attnlab._confidence_intervals import Estimate
 from attnlab._join_words import join_words
 from attnlab.bench._cost_report import (
     EXACT,
+    MAX_EXTRAPOLATION,
     cost_crossover,
     cost_series,
     describe_faster,
@@ -20,7 +21,8 @@ from attnlab.report._content import Cell, Figure, Lines, Section, Series, Table
 
 NOTE = (
     "faster from: position from which a step is faster than softmax's, in brackets if extrapolated "
-    "from earlier positions; all: at every position measured; kB: size of the state"
+    f"from earlier positions, at most to {MAX_EXTRAPOLATION} times the last one (> otherwise); "
+    "all: at every position measured; kB: size of the state"
 )
 FLAT = 0.1  # a step with at most this exponent counts as constant
 

@@ -8,7 +8,7 @@ Letters: N tokens, D head size, C features.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,7 +58,8 @@ class ErrorMeasurement:
 
     case: Case
     head_dim: int
-    norm: float
+    norm: float | None
+    """None for queries and keys from N(0, I), whose norms differ."""
     seed: int
     output: float
     weights: float
@@ -130,6 +131,28 @@ def create_cases(spec: str, settings: ErrorSettings, swept: bool) -> list[Case]:
     return [first, *(case for case in cases if case != first)]
 
 
+def create_grid_cases(spec: str, settings: ErrorSettings) -> list[Case]:
+    """The cases that are measured at every head size, at one norm and with N(0, I)."""
+    if not settings.has_grid or not is_swept(spec, "features"):
+        return []
+    orthogonal = True if is_swept(spec, "orthogonal") else None
+    return [Case(spec, count, orthogonal) for count in settings.features]
+
+
+def plan_norms(
+    specs: Sequence[str], settings: ErrorSettings, head_dim: int
+) -> dict[Case, list[float | None]]:
+    """Every case of a head size, with the norms of its inputs; None stands for N(0, I)."""
+    plan: dict[Case, list[float | None]] = {}
+    for spec in specs:
+        for case in create_cases(spec, settings, swept=head_dim == settings.head_dim):
+            plan[case] = [*settings.norms]
+        if head_dim in settings.head_dims:
+            for case in create_grid_cases(spec, settings):
+                plan[case] = [*plan.get(case, [settings.grid_norm]), None]
+    return plan
+
+
 def measure_errors(
     specs: Sequence[str],
     settings: ErrorSettings,
@@ -139,23 +162,16 @@ def measure_errors(
     """Every case at every norm, head size and seed, the control first."""
     specs = measurable_specs(specs, settings.tokens)
     sizes = sorted({settings.head_dim, *settings.head_dims})
-    cases = {
-        size: [
-            case
-            for spec in specs
-            for case in create_cases(spec, settings, swept=size == settings.head_dim)
-        ]
-        for size in sizes
-    }
-    progress.begin("error", settings.seeds * sum(map(len, cases.values())))
+    plans = {size: plan_norms(specs, settings, size) for size in sizes}
+    progress.begin("error", settings.seeds * sum(map(len, plans.values())))
     rows: list[ErrorMeasurement] = []
     for size in sizes:
         for repeat in range(settings.seeds):
             inputs = SampledInputs.sample(settings, size, seed + repeat)
             rows += inputs.control_errors(repeat)
-            for case in cases[size]:
+            for case, norms in plans[size].items():
                 progress.step(f"{case.name}, head size {size}")
-                rows += inputs.errors(case, repeat)
+                rows += inputs.errors(case, repeat, norms)
     return rows
 
 
@@ -166,34 +182,48 @@ class SampledInputs:
     q: Tensor  # (1, 1, N, D), of length 1
     k: Tensor
     v: Tensor  # (1, 1, N, D)
+    lengths: tuple[Tensor, Tensor]
+    """The norms of q and k before they were divided by them, (1, 1, N, 1) each."""
     mask: Mask
     mechanism_seed: int
     """Never the seed of the inputs: mechanisms would sample the same numbers again."""
-    exact: dict[float, tuple[Tensor, Tensor]]
-    """For each norm: weights (1, 1, N, N), output (1, 1, N, D)."""
+    exact: dict[float | None, tuple[Tensor, Tensor]]
+    """For each norm, and for N(0, I) (None): weights (1, 1, N, N), output (1, 1, N, D)."""
 
     @staticmethod
     def sample(settings: ErrorSettings, head_dim: int, seed: int) -> SampledInputs:
         random = torch.Generator().manual_seed(seed * 1_000_003 + head_dim)
         shape = (1, 1, settings.tokens, head_dim)
         q, k, v = (torch.randn(shape, generator=random, dtype=torch.float64) for _ in "qkv")
-        q, k = (x / x.norm(dim=-1, keepdim=True) for x in (q, k))
-        mask = Mask(causal=settings.causal)
-        softmax = create_attention("softmax", head_dim=head_dim, heads=1)
-        exact = {}
-        for norm in settings.norms:
-            weights = softmax.weights(norm * q, norm * k, mask)
-            exact[norm] = weights, weights @ v
+        lengths = q.norm(dim=-1, keepdim=True), k.norm(dim=-1, keepdim=True)
         mechanism_seed = int(torch.randint(2**40, (), generator=random))
-        return SampledInputs(q, k, v, mask, mechanism_seed, exact)
+        inputs = SampledInputs(
+            q / lengths[0], k / lengths[1], v, lengths, Mask(causal=settings.causal),
+            mechanism_seed, {},
+        )  # fmt: skip
+        softmax = create_attention("softmax", head_dim=head_dim, heads=1)
+        in_grid = settings.has_grid and head_dim in settings.head_dims
+        for norm in (*settings.norms, *([None] if in_grid else [])):
+            weights = softmax.weights(*inputs.at_norm(norm), inputs.mask)
+            inputs.exact[norm] = weights, weights @ v
+        return inputs
+
+    def at_norm(self, norm: float | None) -> tuple[Tensor, Tensor]:
+        """Queries and keys of this norm, or from N(0, I)."""
+        if norm is None:
+            return self.lengths[0] * self.q, self.lengths[1] * self.k
+        return norm * self.q, norm * self.k
 
     def control_errors(self, seed: int) -> Iterator[ErrorMeasurement]:
         N = self.q.shape[2]
         weights = uniform_weights(self.mask, N, N)
-        return self._measure(Case(UNIFORM), seed, lambda _: (weights, weights @ self.v))
+        return self._measure(Case(UNIFORM), seed, lambda _: (weights, weights @ self.v), self.exact)
 
     @torch.no_grad()
-    def errors(self, case: Case, seed: int) -> Iterator[ErrorMeasurement]:
+    def errors(
+        self, case: Case, seed: int, norms: Iterable[float | None] | None = None
+    ) -> Iterator[ErrorMeasurement]:
+        """The errors at these norms; at all if none are given."""
         N, D = self.q.shape[2:]
         kind = find_mechanism(mechanism_name(case.spec))
         if self.mask.causal and not kind.card.causal:
@@ -207,14 +237,17 @@ class SampledInputs:
             spec += f"{',' if ':' in spec else ':'}seed={self.mechanism_seed}"
         mechanism = create_attention(spec, head_dim=D, heads=1, max_length=N).double()
 
-        def attend(norm: float) -> tuple[Tensor, Tensor]:
-            q, k = norm * self.q, norm * self.k
+        def attend(norm: float | None) -> tuple[Tensor, Tensor]:
+            q, k = self.at_norm(norm)
             return mechanism.weights(q, k, self.mask), mechanism(q, k, self.v, self.mask)
 
-        return self._measure(case, seed, attend)
+        return self._measure(case, seed, attend, self.exact if norms is None else norms)
 
-    def _measure(self, case: Case, seed: int, attend: Any) -> Iterator[ErrorMeasurement]:
-        for norm, (weights, output) in self.exact.items():
+    def _measure(
+        self, case: Case, seed: int, attend: Any, norms: Iterable[float | None]
+    ) -> Iterator[ErrorMeasurement]:
+        for norm in norms:
+            weights, output = self.exact[norm]
             approximate_weights, approximate_output = attend(norm)
             errors = (
                 relative_error(approximate_output, output),

@@ -8,7 +8,14 @@ from dataclasses import asdict
 
 from attnlab._confidence_intervals import Estimate, format_number
 from attnlab._join_words import format_ranges, join_words
-from attnlab.bench._error_bench import UNIFORM, Case, ErrorMeasurement, is_swept, measurable_specs
+from attnlab.bench._error_bench import (
+    UNIFORM,
+    Case,
+    ErrorMeasurement,
+    create_grid_cases,
+    is_swept,
+    measurable_specs,
+)
 from attnlab.bench._error_results import EXACT, ErrorResults, is_below_one
 from attnlab.bench._settings import ErrorSettings
 from attnlab.report._content import (
@@ -42,6 +49,12 @@ def error_section(
     if len(s.head_dims) > 1:
         blocks += [_head_sizes_by_norm(results, case) for case in results.with_features]
         blocks += [_by_head_size(results)]
+    blocks += [
+        _head_sizes_by_features(results, case, norm)
+        for case in results.with_features
+        for norm in (s.grid_norm, None)
+        if s.has_grid
+    ]
     blocks += (
         [_orthogonal_gain(results)]
         if any(case.orthogonal for case in results.with_features)
@@ -67,6 +80,7 @@ def _measurement(row: ErrorMeasurement) -> dict[str, Value]:
         "orthogonal": row.case.orthogonal,
         "head_dim": row.head_dim,
         "norm": row.norm,
+        "inputs": "N(0, I)" if row.norm is None else "one norm",
         "seed": row.seed,
         "output": row.output,
         "weights": row.weights,
@@ -82,15 +96,26 @@ def findings(results: ErrorResults) -> list[str]:
     easy = format_ranges(s.norms, [_uniform_is_enough(results, norm) for norm in s.norms])
     where = f"at {_norms(easy)}" if easy else "at none of these norms"
     usual = _usual_norm(s)
-    verdicts = {case.spec: _verdict(results, case, usual) for case in results.compared}
+    verdicts = {
+        case.spec: _verdict(results, case, usual)
+        for case in results.compared
+        if not results.sees_all_keys(case)
+    }
     better = join_words([name for name, verdict in verdicts.items() if verdict])
     worse = join_words([name for name, verdict in verdicts.items() if verdict is False])
-    return [
+    whole = [case.spec for case in results.compared if results.sees_all_keys(case)]
+    sentences = [
         f"Uniform weights, the control, are within {SMALL:.0%} of softmax {where} "
         f"(head size {s.head_dim}, {s.tokens} tokens).",
         f"At norm {usual:g}, the nearest to N(0, I), better than uniform weights: "
         f"{better or 'none'}; worse: {worse or 'none'}.",
     ]
+    if whole:
+        sentences.append(
+            f"Equal to softmax, because every key of these {s.tokens} tokens is visible, and not "
+            f"cheaper: {join_words(whole)}. Give more --tokens, or smaller blocks or windows."
+        )
+    return [*sentences, *_grid_finding(results)]
 
 
 def _usual_norm(s: ErrorSettings) -> float:
@@ -132,9 +157,12 @@ def advice(results: ErrorResults) -> list[str]:
 
 
 def _cheapest(results: ErrorResults, norm: float) -> tuple[str, ...]:
-    """The mechanisms within 10%, each with the fewest features that suffice."""
+    """The mechanisms within 10%, each with the fewest features that suffice. Without those that
+    see every key here: they are softmax, and cost as much."""
     s, names = results.settings, []
     for case in results.compared:
+        if results.sees_all_keys(case):
+            continue
         counts = s.features if case.features is not None else (None,)
         for count in counts:
             candidate = Case(case.spec, count, case.orthogonal)
@@ -170,6 +198,55 @@ def _head_sizes_by_norm(results: ErrorResults, case: Case) -> Figure:
     return _ratio_map(results, f"{case.name}: head size and norm", "head size", rows)
 
 
+def _head_sizes_by_features(results: ErrorResults, case: Case, norm: float | None) -> Figure:
+    """The error by head size and number of features, at one norm or for N(0, I)."""
+    s = results.settings
+    cells = [
+        [
+            (results.error(count, norm, size), results.ratio(count, norm, size))
+            for count in create_grid_cases(case.spec, s)
+        ]
+        for size in s.head_dims
+    ]
+    plot = Heatmap(
+        "features", "head size", OUTPUT, [f"{C:,}" for C in s.features],
+        [str(size) for size in s.head_dims],
+        [[error.value for error, _ in row] for row in cells], log=True,
+        texts=[
+            [f"{format_number(ratio.value)} times the error of uniform weights" for _, ratio in row]
+            for row in cells
+        ],
+    )  # fmt: skip
+    title = f"{case.spec}: error by head size and number of features, {_inputs(norm)}"
+    return Figure(title, plot, "Does a larger head have a smaller error? It depends on the inputs.")
+
+
+def _inputs(norm: float | None) -> str:
+    return "q, k ~ N(0, I)" if norm is None else f"{NORM} = {norm:g}"
+
+
+def _grid_finding(results: ErrorResults) -> list[str]:
+    """How the error changes with the head size, at one norm and for N(0, I)."""
+    s = results.settings
+    cases = results.with_features
+    if not s.has_grid or not cases:
+        return []
+    case = next((case for case in cases if case.spec == "fourier"), cases[0])
+    parts = []
+    for norm in (s.grid_norm, None):
+        first, last = (
+            results.error(case, norm, size).value for size in (s.head_dims[0], s.head_dims[-1])
+        )
+        verb = "falls" if last < first else "grows"
+        parts.append(
+            f"with {_inputs(norm)} it {verb} from {format_number(first)} to {format_number(last)}"
+        )
+    return [
+        f"The error of {case.name} from head size {s.head_dims[0]} to {s.head_dims[-1]}: "
+        f"{'; '.join(parts)}."
+    ]
+
+
 def _ratio_map(
     results: ErrorResults, title: str, y: str, rows: dict[str, tuple[Case, int]], note: str = ""
 ) -> Figure:
@@ -197,6 +274,8 @@ def _verdicts(results: ErrorResults) -> Table:
     for case in results.compared:
         verdicts = [_verdict(results, case, norm) for norm in s.norms]
         row: list[Cell] = [case.name, *(_where(s, verdicts, verdict) for verdict in (True, False))]
+        if results.sees_all_keys(case):
+            row = [case.name, "equals softmax: sees every key", ""]
         gains: list[bool | None] = []
         if case.orthogonal:
             other = Case(case.spec, case.features, False)

@@ -14,6 +14,7 @@ from attnlab._confidence_intervals import (
     log_log_slope,
     mean_interval,
 )
+from attnlab._create_mechanism import is_softmax
 from attnlab.bench._error_bench import UNIFORM, Case, ErrorMeasurement, create_cases
 from attnlab.bench._settings import ErrorSettings
 
@@ -29,17 +30,17 @@ class ErrorResults:
     settings: ErrorSettings
 
     @cached_property
-    def outputs(self) -> dict[tuple[Case, int, float], list[float]]:
+    def outputs(self) -> dict[tuple[Case, int, float | None], list[float]]:
         return self._group(lambda row: row.output)
 
     @cached_property
-    def weights(self) -> dict[tuple[Case, int, float], list[float]]:
+    def weights(self) -> dict[tuple[Case, int, float | None], list[float]]:
         return self._group(lambda row: row.weights)
 
     def _group(
         self, value_of: Callable[[ErrorMeasurement], float]
-    ) -> dict[tuple[Case, int, float], list[float]]:
-        values: dict[tuple[Case, int, float], list[float]] = {}
+    ) -> dict[tuple[Case, int, float | None], list[float]]:
+        values: dict[tuple[Case, int, float | None], list[float]] = {}
         for row in sorted(self.rows, key=lambda row: row.seed):
             values.setdefault((row.case, row.head_dim, row.norm), []).append(value_of(row))
         return values
@@ -54,7 +55,11 @@ class ErrorResults:
         """The compared cases whose number of features is swept."""
         return [case for case in self.compared if case.features is not None]
 
-    def error(self, case: Case, norm: float, head_dim: int | None = None) -> Estimate:
+    def sees_all_keys(self, case: Case) -> bool:
+        """Whether a mechanism that skips far keys skips none of these tokens, and so is softmax."""
+        return is_softmax(case.full_spec, self.settings.tokens, self.settings.causal)
+
+    def error(self, case: Case, norm: float | None, head_dim: int | None = None) -> Estimate:
         return geometric_mean_interval(self.outputs[case, head_dim or self.settings.head_dim, norm])
 
     def weights_error(self, case: Case, norm: float) -> float:
@@ -63,7 +68,7 @@ class ErrorResults:
         return 0.0 if value < EXACT else value
 
     def ratio(
-        self, case: Case, norm: float, head_dim: int | None = None, other: Case | None = None
+        self, case: Case, norm: float | None, head_dim: int | None = None, other: Case | None = None
     ) -> Estimate:
         """The error over that of another case on the same inputs; by default uniform weights."""
         size = head_dim or self.settings.head_dim

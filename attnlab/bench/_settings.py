@@ -21,7 +21,8 @@ MAX_BYTES = 4e9  # of whole matrices of weights
 class ErrorSettings:
     """Settings of the error benchmark.
 
-    Queries and keys have random directions and the same norm. Values are N(0, 1).
+    Queries and keys have random directions and the same norm. Values are N(0, 1). Head sizes and
+    numbers of features are also varied together, at one norm and with q, k ~ N(0, I).
     """
 
     quick: ClassVar[dict[str, Any]] = {
@@ -49,8 +50,8 @@ class ErrorSettings:
     def __post_init__(self) -> None:
         check_numbers(self, tokens=2, head_dim=1, head_dims=1, features=2, norms=0, seeds=1)
         check_even(self.features)
-        # exact weights at every norm, and a few matrices more for one mechanism; in float64
-        max_tokens = math.isqrt(int(MAX_BYTES / 8 / (len(self.norms) + 4)))
+        # exact weights at every norm and for N(0, I), and a few matrices more; in float64
+        max_tokens = math.isqrt(int(MAX_BYTES / 8 / (len(self.norms) + 5)))
         if self.tokens > max_tokens:
             raise ValueError(
                 f"--tokens {self.tokens:,}: the matrices of weights at {len(self.norms)} norms "
@@ -62,6 +63,16 @@ class ErrorSettings:
                 f"with head size {max(self.head_dim, *self.head_dims)} would take more than "
                 f"{MAX_BYTES / 1e9:g} GB; give fewer features or tokens"
             )
+
+    @property
+    def grid_norm(self) -> float:
+        """The norm at which head sizes and numbers of features are varied together: nearest to 2,
+        so that scores are neither all equal nor far apart."""
+        return min(self.norms, key=lambda norm: abs(math.log(norm / 2)))
+
+    @property
+    def has_grid(self) -> bool:
+        return len(self.head_dims) > 1 and len(self.features) > 1
 
 
 @dataclass(frozen=True)

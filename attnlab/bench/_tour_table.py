@@ -35,6 +35,8 @@ class TourRow:
     causal: bool
     learned: bool
     gated: bool
+    sees_all: bool
+    """It may skip far keys, but skips none of these: here it is softmax."""
     error: float
     """|output - softmax's output| / |softmax's output|."""
     milliseconds: float
@@ -59,7 +61,8 @@ def measure_tour(tokens: int, seed: int) -> Iterator[TourRow]:
             for part in (slice(0, -1), slice(-1, None)):  # a prompt, then one token
                 own = {gate: x[:, :, part] for gate, x in gates.items()}
                 state = mechanism.absorb(k[:, :, part], v[:, :, part], None, state, **own)
-            facts = (mask.causal, kind.card.learned, bool(gates))
+            sees_all = mechanism.covers_all(tokens, mask.causal)
+            facts = (mask.causal, kind.card.learned, bool(gates), sees_all)
             yield TourRow(name, *facts, error, milliseconds, state.nbytes)
 
 
@@ -68,6 +71,7 @@ def remarks_on(row: TourRow) -> str:
         "untrained": row.learned,
         "random gates": row.gated,
         "not causal": not row.causal,
+        "sees every key: equals softmax": row.sees_all,
     }
     return ", ".join(remark for remark, applies in remarks.items() if applies)
 

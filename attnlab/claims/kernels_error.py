@@ -13,11 +13,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from attnlab._confidence_intervals import geometric_mean_interval
 from attnlab.claims._claim import Evidence, Lines, Trial, claim, log_log_slope, mean_interval
 from attnlab.claims.judges import Below, Between, OnlyWhen
 from attnlab.claims.kernels import sample_normal, sample_on_sphere, sample_seed
 from attnlab.mask import Mask
 from attnlab.mechanisms.favor import Favor
+from attnlab.mechanisms.fourier import Fourier
 from attnlab.mechanisms.softmax import Softmax
 from attnlab.report import Series
 
@@ -102,17 +104,27 @@ def features_more(trial: Trial) -> Evidence:
     )
 
 
+def fourier_error(generator: torch.Generator, d: int, r: float | None, features: int) -> float:
+    """Error of the weights with random sines and cosines, independent directions."""
+    q, k = sample_queries_and_keys(generator, d, r)
+    seed = sample_seed(generator)
+    fourier = Fourier(head_dim=d, heads=1, features=features, orthogonal=False, seed=seed)
+    return relative_error(fourier.weights(q, k, Mask()), exact_weights(q, k))
+
+
 @claim(
     "dimension-more",
     topic="kernels",
     source="course",
     quoted=True,
-    statement="the larger d, the smaller the error",
-    why="""The relative error of C positive features is sqrt((e^(|q+k|^2/sqrt(d)) - 1)/C): what
-    counts is |q+k|^2/sqrt(d), and d only through it. If q and k keep their lengths as d grows, it
-    falls with 1/sqrt(d), and the error falls with it. But entries of size 1 make |q+k|^2 = 2d, so
-    that it grows like 2 sqrt(d), and the error grows like e^sqrt(d). With |q|^2 = r sqrt(d), the
-    error does not depend on d. Correct is: the shorter q and k are, the smaller is the error.""",
+    statement="the larger d, the smaller the error (of random sines and cosines)",
+    why="""With z = (q - k)/d^(1/4), the relative error of C sines and cosines is
+    e^(|z|^2/2) (1 - e^(-|z|^2))/sqrt(C): what counts is |q - k|^2/sqrt(d), and d only through it.
+    If q and k keep their lengths as d grows, it falls with 1/sqrt(d), and the error falls with it.
+    But entries of size 1 make |q - k|^2 = 2d, so that it grows like 2 sqrt(d), and the error grows
+    like e^sqrt(d), until denominators have no certain sign. With |q|^2 = r sqrt(d), the error does
+    not depend on d. Correct is: the closer q and k are, the smaller is the error. For positive
+    features the same holds with q + k in place of q - k.""",
     judge=Below(0.5, "error of the weights at the largest d / that at d = 4, q, k ~ N(0, I)"),
     control="inputs of one length, |q| = |k| = 2, at all d",
 )
@@ -125,23 +137,29 @@ def dimension_more(trial: Trial) -> Evidence:
     }
     errors = {
         name: [
-            [favor_error(trial.generator(d, i), d, r(d), 256) for i in range(repeats)]
+            [fourier_error(trial.generator(d, i), d, r(d), 256) for i in range(repeats)]
             for d in sizes
         ]
         for name, r in cases.items()
     }
+    # geometric: a denominator near 0 gives weights of any size, and must not decide the mean
     lines = [
-        Series(name, [(d, mean_interval(row).value) for d, row in zip(sizes, rows, strict=True)])
+        Series(
+            name,
+            [(d, geometric_mean_interval(row).value) for d, row in zip(sizes, rows, strict=True)],
+        )
         for name, rows in errors.items()
     ]
     ratios = {
-        name: mean_interval([last / first for first, last in zip(rows[0], rows[-1], strict=True)])
+        name: geometric_mean_interval(
+            [last / first for first, last in zip(rows[0], rows[-1], strict=True)]
+        )
         for name, rows in errors.items()
     }
     judged = "|q| = |k| = 2" if trial.control else "q, k ~ N(0, I)"
     return Evidence(
         ratios[judged],
-        Lines("dimension d", "relative error, 256 features", lines, x_log=True, y_log=True),
+        Lines("dimension d", "relative error, 256 sines and cosines", lines, True, True),
         details={
             f"error at d = {sizes[-1]} / at d = 4, {name}": round(ratio.value, 3)
             for name, ratio in ratios.items()

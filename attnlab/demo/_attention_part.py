@@ -13,9 +13,9 @@ from torch import Tensor
 
 from attnlab._confidence_intervals import Estimate, format_percent
 from attnlab.demo._progress_line import ProgressCallback
-from attnlab.demo._settings import LEARNED, MEMORY_PAGE, READING_PAGE, Demo
+from attnlab.demo._settings import LEARNED, LEARNED_TITLE, MEMORY_PAGE, READING_PAGE, Demo
 from attnlab.interpret._attnlab_models import InspectedAttnlabModel, open_attnlab_model
-from attnlab.interpret._look import look
+from attnlab.interpret._look import LookResult, look
 from attnlab.interpret._records import Sequence as Tokens
 from attnlab.report import Bars, Block, Figure, Link, Mark, Section, Strip, Tile
 from attnlab.tasks.knowledge._data import Library, Pair
@@ -26,8 +26,9 @@ from attnlab.tokenizer import MASK_SYMBOL
 MAX_NEW_TOKENS = 8
 MASK_BOX = "▢"  # stands for a mask token, where the answer is expected
 FINDINGS = [
-    "While it learns to read, the model sees the line. It was never told what a city is: the tiles "
-    "show the head that finds cities best. Later layers decide which city is the answer.",
+    f"This is about “{LEARNED_TITLE}”. While it learns to read, the model sees the line. It was "
+    "never told what a city is: the tiles show the head that finds cities best. Later layers "
+    "decide which city is the answer.",
     "Later it answers without the line, so there is no city to find. It then attends to the name: "
     "the answer must come from its weights.",
 ]
@@ -135,10 +136,11 @@ def look_inside(demo: Demo, report: ProgressCallback) -> list[Section]:
     )
     weights = clearest_reading.weights[0, layer, head], clearest_memory.weights[0].mean((0, 1))
     question, line = pair[0], document_for(pair)
-    look(reader, line, pair=question, generate=MAX_NEW_TOKENS, seed=seed).save(
-        demo.out / READING_PAGE
-    )
-    look(memory, question, generate=MAX_NEW_TOKENS, seed=seed).save(demo.out / MEMORY_PAGE)
+    seen = look(reader, line, pair=question, generate=MAX_NEW_TOKENS, seed=seed)
+    _open_at_answer(seen, clearest_reading, layer, head).save(demo.out / READING_PAGE)
+    seen = look(memory, question, generate=MAX_NEW_TOKENS, seed=seed)
+    on_name = clearest_memory.weight_on(names[clearest_index])[0].mean(1)  # (L,)
+    _open_at_answer(seen, clearest_memory, int(on_name.argmax())).save(demo.out / MEMORY_PAGE)
     demo.reading = line, question
     blocks: list[Block] = [
         clearest_reading.strip("The reader, which sees the line", weights[0]),
@@ -147,7 +149,15 @@ def look_inside(demo: Demo, report: ProgressCallback) -> list[Section]:
         Link(MEMORY_PAGE, "Explore every layer and head for this answer from memory"),
         Link(READING_PAGE, "Explore the reader with its line"),
     ]
-    return [Section("attention", "Where did it look?", FINDINGS, tiles=tiles, blocks=blocks)]
+    return [Section("attention", "Where did the model look?", FINDINGS, tiles=tiles, blocks=blocks)]
+
+
+def _open_at_answer(
+    seen: LookResult, attention: AnswerAttention, layer: int, head: int | None = None
+) -> LookResult:
+    """The page opens on what the text talks about: this head, where the answer is predicted."""
+    names = [each.name for each in seen.panels[0].layers if each.weights is not None]
+    return seen.open_at("heads", names[layer], head=head, query=attention.prompt - 1)
 
 
 def _weight_on_names(

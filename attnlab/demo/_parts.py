@@ -3,6 +3,7 @@ the demo and returns the sections that it adds to the report."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from attnlab.demo._settings import (
     CLAIMS_PAGE,
     FINETUNED,
     LEARNED,
+    LEARNED_TITLE,
     NONE,
     PRETRAINED,
     Demo,
@@ -36,6 +38,7 @@ from attnlab.tasks.knowledge._audit import ask
 from attnlab.tasks.knowledge._audit import audit as audit_run
 from attnlab.tasks.knowledge._audit_report import audit_report, save_audit
 from attnlab.tasks.knowledge._certainty import Certainty
+from attnlab.tasks.knowledge._data import Library
 from attnlab.tasks.knowledge._learn import learn
 from attnlab.training import Run
 
@@ -64,7 +67,7 @@ def baseline(demo: Demo) -> list[Section]:
     """What the model reads, and the score of always giving the same answer. Takes no time."""
     answer, score = scoring.baseline()
     about = "It always answers the most common birthplace."
-    demo.scores.append(_score(f"always “{answer}”", about, score))
+    demo.scores.append(_score(demo, f"always “{answer}”", about, score))
     question, gold = demo.world.held_out[0]
     name = question.removeprefix("Where was ").removesuffix(" born?")
     document = next((line for line in demo.world.corpus if line.startswith(f"{name}.")), "")
@@ -123,23 +126,44 @@ def _score_run(demo: Demo, name: str, folder: str, begin: float) -> list[Section
     minutes = (time.perf_counter() - begin) / 60
     part = next(part for part in PARTS if part.name == name)
     score = scoring.evaluate(demo.out / folder)
-    demo.scores.append(replace(_score(part.title, part.about, score), minutes=minutes))
+    demo.scores.append(replace(_score(demo, part.title, part.about, score), minutes=minutes))
     values = {each.name: fraction_interval(each.right, each.total) for each in demo.scores}
     title = "Correct answers about people without a training question"
     rows = [
         [each.name, each.about, "–" if each.minutes is None else f"{each.minutes:.1f}",
-         f"{each.right} of {each.total}", f"{values[each.name].value:.1%}"]
+         f"{each.right} of {each.total}", f"{values[each.name].value:.1%}",
+         f"{each.decoys} of {each.mistakes}"]
         for each in demo.scores
     ]  # fmt: skip
+    header = [
+        "method",
+        "how",
+        "minutes",
+        "correct",
+        "accuracy",
+        "mistakes that name the distractor",
+    ]
     blocks: list[Block] = [
         Figure(title, Bars("correct", values, (), True), in_table=True),
-        Table("", ["method", "how", "minutes", "correct", "accuracy"], rows),
+        Table("", header, rows, drop=["how", "minutes"]),
     ]
     return [Section("methods", "Methods to answer", blocks=blocks)]
 
 
-def _score(name: str, about: str, score: scoring.Score) -> MethodScore:
-    return MethodScore(name, about, score.right or 0, len(score.questions))
+def _score(demo: Demo, name: str, about: str, score: scoring.Score) -> MethodScore:
+    decoys = count_decoys(demo.world.corpus, score)
+    return MethodScore(name, about, score.right or 0, len(score.questions), decoys=decoys)
+
+
+def count_decoys(corpus: Sequence[str], score: scoring.Score) -> int:
+    """How many wrong answers stand in the line of the person that the question is about."""
+    library, decoys = Library(corpus), 0
+    answers = score.answers or []
+    for question, prediction, gold in zip(score.questions, score.predictions, answers, strict=True):
+        lines = library.by_title.get(library.title_in(question) or "", [])
+        word = re.compile(rf"\b{re.escape(prediction)}\b")
+        decoys += bool(prediction) and prediction != gold and any(map(word.search, lines))
+    return decoys
 
 
 # Known, unsure or a guess
@@ -157,6 +181,7 @@ def audit(demo: Demo, report: ProgressCallback) -> list[Section]:
     )
     calibration = replace(
         sections["calibration"],
+        findings=[f"This is about “{LEARNED_TITLE}”.", *sections["calibration"].findings],
         tiles=sections["summary"].tiles,
         blocks=[*sections["calibration"].blocks, link],
     )
@@ -190,7 +215,8 @@ def _answers(demo: Demo, data: dict[str, Any]) -> Section:
             [answer.question, answer.text, verdict, confidence, truth, unread[answer.question]]
         )
     findings = [
-        "The model reports its confidence with each answer. Thresholds, fitted on training "
+        f"“{LEARNED_TITLE}” reports its confidence with each answer. Thresholds, fitted on "
+        "training "
         "questions that were set aside, turn it into “known”, “unsure” or “guess”. The table shows "
         "its first two answers, the least confident correct answer, the most confident mistake and "
         "a guess, if there are any, and two people who do not exist.",
@@ -260,7 +286,7 @@ PARTS = (
     DemoPart("pretrained", "Reading, then questions",
              "It predicts hidden names and places in the lines, then sees the training questions.",
              pretrain_and_finetune, 47, (0.75, 0.25)),
-    DemoPart("learned", "Read and remember",
+    DemoPart("learned", LEARNED_TITLE,
              "It learns to find an answer in a line, reads the answers about everybody, and "
              "memorizes them.",
              read_and_remember, 89, (0.8, 0.2)),

@@ -12,7 +12,7 @@ import torch
 import attnlab
 from attnlab._confidence_intervals import format_percent
 from attnlab.demo._parts import PARTS
-from attnlab.demo._settings import LEARNED, Demo
+from attnlab.demo._settings import LEARNED, LEARNED_TITLE, Demo, MethodScore
 from attnlab.report import Command, Report, Section, Table, Tile
 
 TITLE = "Does it know, or does it guess?"
@@ -28,18 +28,12 @@ def demo_report(demo: Demo) -> Report:
 def _summary(demo: Demo) -> Section:
     world = demo.world
     prose = [
-        f"A small network read {len(world.corpus)} lines about people who never lived. It was "
-        f"trained on {len(world.train)} questions with answers, and then asked where "
-        f"{len(world.held_out)} other people were born. It cannot look anything up: its answers "
-        "come from its weights."
+        f"Networks of one size learned about people who never lived: from {len(world.corpus)} "
+        f"lines of text, and from {len(world.train)} questions with answers. Each was then asked "
+        f"where {len(world.held_out)} other people were born. They cannot look anything up: their "
+        "answers come from their weights.",
+        *_best_method(demo),
     ]
-    trained = [score for score in demo.scores if score.minutes is not None]
-    if trained:
-        best_score = max(trained, key=lambda score: score.right)
-        prose.append(
-            f"It answered {best_score.right} of {best_score.total} correctly. Always giving the "
-            f"most common answer would be correct {demo.scores[0].right} times."
-        )
     tiles = [
         Tile(
             score.name,
@@ -49,6 +43,40 @@ def _summary(demo: Demo) -> Section:
         for score in demo.scores
     ]
     return Section("summary", "In short", [*_missing_parts(demo), *prose], tiles=tiles)
+
+
+def _best_method(demo: Demo) -> list[str]:
+    """Every sentence names its network: the best one need not be the one of the later sections."""
+    trained = [score for score in demo.scores if score.minutes is not None]
+    if not trained:
+        return []
+    best = max(trained, key=lambda score: score.right)
+    sentences = [
+        f"The best of them, “{best.name}”, answered {best.right} of {best.total} correctly. Always "
+        f"giving the most common answer would be correct {demo.scores[0].right} times."
+        f"{_mistakes(best)}"
+    ]
+    learned = next((score for score in trained if score.name == LEARNED_TITLE), None)
+    if learned is not None:
+        figures = f", which answered {learned.right} of {learned.total} correctly"
+        sentences.append(
+            f"The answers, the confidence and the attention below are those of “{LEARNED_TITLE}”"
+            + (f"{figures}.{_mistakes(learned)}" if learned is not best else ".")
+        )
+    return sentences
+
+
+def _mistakes(score: MethodScore) -> str:
+    """What its mistakes have in common."""
+    if not score.mistakes:
+        return ""
+    kind = "most of them" if score.decoys > score.mistakes / 2 else "some of them"
+    if not score.decoys:
+        return f" None of its {score.mistakes} mistakes names the distractor of the person's line."
+    return (
+        f" Of its {score.mistakes} mistakes, {score.decoys} ({kind}) name the distractor: the "
+        "other city in the person's line."
+    )
 
 
 def _missing_parts(demo: Demo) -> list[str]:

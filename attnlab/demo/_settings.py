@@ -11,6 +11,7 @@ from attnlab.tasks.knowledge._learn_stages import LearnSettings
 from attnlab.tasks.knowledge._world import World
 
 NONE, PRETRAINED, FINETUNED, LEARNED = "no-pretraining", "pretrained", "finetuned", "learned"
+LEARNED_TITLE = "Read and remember"
 INDEX, MEMORY_PAGE, READING_PAGE = "index.html", "attention.html", "reading.html"
 CLAIMS_PAGE, CLAIMS_DATA = "claims.html", "claims.json"
 PAGES = (INDEX, MEMORY_PAGE, READING_PAGE, CLAIMS_PAGE, CLAIMS_DATA)
@@ -61,6 +62,12 @@ class MethodScore:
     total: int
     minutes: float | None = None
     """Training time; None if nothing was trained."""
+    decoys: int = 0
+    """Number of mistakes that name another city of the person's line, the distractor."""
+
+    @property
+    def mistakes(self) -> int:
+        return self.total - self.right
 
 
 @dataclass

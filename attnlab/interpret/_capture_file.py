@@ -83,7 +83,9 @@ def read(path: str | Path) -> Capture:
         _, checked = _header(file)
         header = checked.header
         panels = list(map(_TensorReader(checked, file).panel, header.panels))
-        return Capture(header.title, panels, header.notes, header.made, header.opening)
+        return Capture(
+            header.title, panels, header.notes, header.made, header.opening, header.highlights
+        )
 
 
 def header_and_blocks(path: str | Path) -> tuple[dict[str, Any], list[bytes]]:

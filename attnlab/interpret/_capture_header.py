@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, Strict, TypeAdapter, ValidationError
@@ -22,6 +23,7 @@ from attnlab.interpret._records import (
     FlowKind,
     Fraction,
     HeadPattern,
+    Highlight,
     InitialView,
     ItemList,
     LayerInfo,
@@ -37,6 +39,7 @@ VERSION = 1
 MAX_BYTES = 2**30  # of all decompressed blocks
 MAX_VALUES = 2**29  # in all arrays: 2 GiB as floats
 MAX_BLOCKS = 100_000
+MAX_HIGHLIGHTS = 100
 
 NUMBERS = ("f32", "sqrt8", "sqrt16", "signed8", "signed16", "linear16")
 LAYER_ARRAYS = {
@@ -145,6 +148,10 @@ class Header:
     notes: ItemList[AnyText]
     opening: InitialView | None = None
     """Missing in some files of version 0.1."""
+    highlights: Annotated[ItemList[Highlight], Field(max_length=MAX_HIGHLIGHTS)] = field(
+        default_factory=list
+    )
+    """Missing in files of version 0.2 and earlier."""
     blocks: Annotated[ItemList[BlockHeader], Field(max_length=MAX_BLOCKS)]
     panels: Annotated[NonEmptyList[PanelHeader], Field(max_length=2, alias="sides")]
 
@@ -169,7 +176,9 @@ class CheckedHeader:
         for number, panel in enumerate(header.panels):
             self._check_panel(f"sides[{number}]", panel)
         if header.opening is not None:
-            _check_index("opening.layer", header.opening.layer, header.panels[0].layers)
+            _check_opening(header.opening, header.panels[0])
+        for number, highlight in enumerate(header.highlights):
+            _check_highlight(f"highlights[{number}]", highlight, header.panels[0])
         self._check_layout()
 
     def _check_layout(self) -> None:
@@ -286,6 +295,23 @@ class CheckedHeader:
                 self._check_array(
                     f"{where}.{name}[{number}]", array, "TS", {"T": T, "S": S}, NUMBERS
                 )
+
+
+def _check_opening(opening: InitialView, panel: PanelHeader) -> None:
+    _check_index("opening.layer", opening.layer, panel.layers)
+    layer = panel.layers[opening.layer]
+    if opening.head is not None:
+        _check_index("opening.head", opening.head, layer.heads)
+    if opening.query is not None:
+        _check_index("opening.query", opening.query, panel.sequences[layer.queries].tokens)
+
+
+def _check_highlight(where: str, highlight: Highlight, panel: PanelHeader) -> None:
+    _check_index(f"{where}.layer", highlight.layer, panel.layers)
+    layer = panel.layers[highlight.layer]
+    _check_index(f"{where}.head", highlight.head, layer.heads)
+    _check_index(f"{where}.query", highlight.query, panel.sequences[layer.queries].tokens)
+    _check_index(f"{where}.key", highlight.key, panel.sequences[layer.keys].tokens)
 
 
 def _check_length(where: str, entries: Sized, count: int) -> None:

@@ -124,6 +124,7 @@ class _CapturePacker(BlockWriter):
             "made": capture.versions,
             "notes": capture.notes,
             "opening": capture.initial_view,
+            "highlights": capture.highlights,
             "blocks": self.headers,
         }
         header = Header(**fields)

@@ -8,7 +8,9 @@ score sums over the queries that have such keys:
 
 0 is chance, 1 is the maximum. So a text of five tokens does not make every head "local": there c is
 nearly 1, and the margin 1 - c is small. `uniform` is scored by how much weight d, at most 1 - 1/n,
-would have to move to become uniform: 1 - 2 * sum d / sum (1 - 1/n), at least 0.
+would have to move to become uniform: 1 - 2 * sum d / sum (1 - 1/n), at least 0. The score is never
+above the largest 1 - d / (1 - 1/n) that all queries with at least 4 keys reach: a head is not
+uniform if one of its queries attends mostly to one key.
 
 A label needs a score of 0.5, which patterns with different keys cannot all reach. It also needs a
 margin, sum (1 - c), of two queries: a single query proves nothing. "local" includes other patterns,
@@ -29,6 +31,7 @@ from attnlab.interpret._records import HeadPattern, Layer, Sequence
 THRESHOLD = 0.5
 MIN_MARGIN = 2.0
 LOCAL_DISTANCE = 3  # tokens before and after
+MIN_UNIFORM_KEYS = 4  # queries with fewer keys cannot contradict "uniform"
 REPLACEMENT = "\ufffd"  # stands for bytes that are not a whole character
 
 PATTERNS = (
@@ -73,7 +76,7 @@ def _shares(given: Tensor, layer: Layer) -> tuple[Tensor, Tensor, Tensor]:
     """Each key's share of a query's |weight| (H, T, S), which queries have any (H, T), and which
     keys they may attend to (T, S)."""
     weights = given.detach().float().abs()
-    allowed = _allowed(layer, *weights.shape[1:])
+    allowed = allowed_keys(layer, *weights.shape[1:])
     weights = weights * allowed
     sums = weights.sum(-1, keepdim=True)  # (H, T, 1)
     valid = (sums > 0) & sums.isfinite()
@@ -97,7 +100,8 @@ def _label(scored: dict[str, tuple[Tensor, Tensor]], head: int) -> HeadPattern:
     return HeadPattern("local" if local else "", scores)
 
 
-def _allowed(layer: Layer, T: int, S: int) -> Tensor:
+def allowed_keys(layer: Layer, T: int, S: int) -> Tensor:
+    """(T, S): True where a query may attend."""
     if layer.allowed is not None:
         return layer.allowed.bool()
     everywhere = torch.ones(T, S, dtype=torch.bool)
@@ -121,7 +125,11 @@ def _score_uniform(weights: Tensor, valid: Tensor, allowed: Tensor) -> tuple[Ten
     distance = 0.5 * (weights - uniform).abs().sum(-1).double()  # (H, T)
     margin = (valid * (1 - uniform.amax(-1)).double()).sum(-1)
     total = (valid * distance).sum(-1)
-    return (1 - 2 * total / margin.clamp(min=1e-9)).clamp(0, 1), margin
+    mean = 1 - 2 * total / margin.clamp(min=1e-9)
+    largest = (1 - uniform.amax(-1)).clamp(min=1e-9)  # (T,): the largest possible distance
+    counted = valid & (allowed.sum(-1) >= MIN_UNIFORM_KEYS)
+    worst = 1 - torch.where(counted, distance / largest, 0.0).amax(-1)
+    return torch.minimum(mean, worst).clamp(0, 1), margin
 
 
 def _selected_keys(layer: Layer, queries: Sequence, keys: Sequence) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ from attnlab.interpret._capture_file import header_and_blocks, pack, read, write
 from attnlab.interpret._capture_header import FORMAT
 from attnlab.interpret._inspected_model import InspectedModel, PreparedInput
 from attnlab.interpret._intervene import intervene
+from attnlab.interpret._interesting_heads import find_highlights, opening_view
 from attnlab.interpret._options import LookInput, LookOptions
 from attnlab.interpret._page import render, save_page
 from attnlab.interpret._records import Capture, CapturePanel, InitialView, View
@@ -51,16 +52,38 @@ class LookResult:
             return pack(self.capture)
         header, blocks = header_and_blocks(self.source)
         view = self.capture.initial_view
-        opening = None if view is None else asdict(view)
-        return {**header, "title": self.capture.title, "opening": opening}, blocks
+        changed = {
+            "title": self.capture.title,
+            "opening": None if view is None else asdict(view),
+            "highlights": list(map(asdict, self.capture.highlights)),
+        }
+        return {**header, **changed}, blocks
 
-    def open_at(self, view: str, layer: str | None = None) -> LookResult:
-        """The same capture, whose page opens with this view and (by name) this layer."""
+    def open_at(
+        self,
+        view: str,
+        layer: str | None = None,
+        *,
+        head: int | None = None,
+        query: int | None = None,
+    ) -> LookResult:
+        """The same capture, whose page opens with this view and (by name) this layer, one captured
+        head of it (by number) and one selected query (by position)."""
         names = [layer.name for layer in self.panels[0].layers]
         for kind, name, valid in (("view", view, get_args(View)), ("layer", layer, names)):
             if name is not None and name not in valid:
                 raise ValueError(f"no {kind} {name!r}; give one of {', '.join(valid)}")
-        initial = InitialView(cast(View, view), 0 if layer is None else names.index(layer))
+        index = 0 if layer is None else names.index(layer)
+        heads = self.panels[0].layers[index].heads
+        if head is not None and head not in heads:
+            raise ValueError(
+                f"no head {head} in {names[index]}; give one of {', '.join(map(str, heads))}"
+            )
+        queries = self.panels[0].sequences[self.panels[0].sequence_indices[index][0]].texts
+        if query is not None and not 0 <= query < len(queries):
+            raise ValueError(f"no query {query}; give 0 to {len(queries) - 1}")
+        position = None if head is None else heads.index(head)
+        initial = InitialView(cast(View, view), index, position, query)
         return LookResult(replace(self.capture, initial_view=initial), self.source)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> Path:
@@ -150,7 +173,13 @@ def look(model: Any, text: str | None = None, **options: Any) -> LookResult:
             panels.add(other, other.prepare(settings))
     _number_equal_labels(panels.captured, "model" if settings.compare_text is None else "text")
     title = settings.title or _title(inspected, settings)
-    return LookResult(Capture(title, panels.captured, list(panels.notes), versions))
+    return LookResult(_with_opening(Capture(title, panels.captured, list(panels.notes), versions)))
+
+
+def _with_opening(capture: Capture) -> Capture:
+    """The capture with its interesting heads, opened on the first of them."""
+    with_heads = replace(capture, highlights=find_highlights(capture.panels[0]))
+    return replace(with_heads, initial_view=opening_view(with_heads))
 
 
 def _signature() -> Signature:
@@ -227,6 +256,8 @@ def parse_head(text: str) -> tuple[int, int]:
 def _open_capture(path: Path, title: str | None) -> LookResult:
     capture = read(path)
     capture.title = title or capture.title
+    if capture.initial_view is None and not capture.highlights:
+        capture = _with_opening(capture)  # written by an earlier version
     return LookResult(capture, path)
 
 

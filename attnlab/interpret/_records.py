@@ -183,10 +183,26 @@ class CapturePanel:
 
 @dataclass(frozen=True)
 class InitialView:
-    """The view and the layer of the first panel that a page opens with."""
+    """What a page opens with: a view, a layer of the first panel, and if given one of its captured
+    heads and a selected query."""
 
     view: View
     layer: NonNegativeInt
+    head: NonNegativeInt | None = None
+    query: NonNegativeInt | None = None
+
+
+@dataclass(frozen=True)
+class Highlight:
+    """A head of the first panel that is worth a look, with its clearest query and key."""
+
+    layer: NonNegativeInt
+    head: NonNegativeInt
+    """Its index among the captured heads of the layer."""
+    query: NonNegativeInt
+    key: NonNegativeInt
+    weight: Magnitude
+    pattern: AnyText
 
 
 @dataclass
@@ -199,6 +215,7 @@ class Capture:
     versions: dict[str, str] = field(default_factory=dict)
     """Versions of the libraries that ran the model."""
     initial_view: InitialView | None = None
+    highlights: list[Highlight] = field(default_factory=list)
 
 
 def layer_fields(layer: LayerInfo) -> dict[str, Any]:

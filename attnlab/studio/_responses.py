@@ -229,6 +229,8 @@ class LabelProbability(ResponseModel):
 
 class SeeResponse(ResponseModel):
     label: str
+    known_label: str | None
+    """The image's class in the run's data, if it is one of their images."""
     probabilities: list[LabelProbability]
     capture: str | None
 

@@ -102,6 +102,9 @@ def classify(
         if not arguments["look"]:
             return result, b""
         model = inspected_model(arguments["folder"])
-        title = f"{model.label}: {result['label']}"
+        known = result["known_label"]
+        title = f"{model.label}: classified as {result['label']}"
+        if known is not None:
+            title += f", {'and' if known == result['label'] else 'but'} its label is {known}"
         capture = look_into_model(model, image=path, memory=limits.LOOK_GIBIBYTES, title=title)
     return result, capture_bytes(capture)

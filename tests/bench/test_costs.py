@@ -16,6 +16,7 @@ from torch import Tensor, nn
 import attnlab
 from attnlab._confidence_intervals import Estimate
 from attnlab.bench import _measure_costs as costs
+from attnlab.bench import _tour_table
 from attnlab.bench._attention_pass import create_pass
 from attnlab.bench._contenders import (
     Attend,
@@ -412,6 +413,9 @@ def test_crossovers() -> None:
     assert far.tokens == pytest.approx(1500)
     assert not far.measured
     assert str(far) == "(1,500)"
+    # four times the longest length at most: nobody has measured anything near 3,500,000 tokens
+    assert str(cost_crossover(curve(1590, 1), exact)) == "(1,600)"
+    assert str(cost_crossover(curve(3_500_000, 1), exact)) == "> 1,600"
     noisy = {n: Estimate(0.9 * n**2, 0.5 * n**2, 1.1 * n**2) for n in (100, 200, 400)}
     assert str(cost_crossover(noisy, exact)) == "alike"
     assert str(cost_crossover(curve(2, 2), exact)) == "never"
@@ -477,3 +481,17 @@ def test_advice_recommends_softmax_if_it_is_fastest() -> None:
     assert section.advice == [
         "Causal, forward, this machine: up to 400 tokens exact softmax is fastest; use it."
     ]
+
+
+# The tour
+
+
+def test_tour_says_which_mechanisms_see_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """bigbird with blocks of 64 has no error on 128 tokens because it skips nothing."""
+    kinds = {name: MECHANISMS[name] for name in ("softmax", "bigbird", "elu")}
+    monkeypatch.setattr(_tour_table, "MECHANISMS", kinds)
+    remarks = {row.name: _tour_table.remarks_on(row) for row in _tour_table.measure_tour(128, 0)}
+    assert remarks == {"softmax": "", "bigbird": "sees every key: equals softmax", "elu": ""}
+    kinds.pop("elu")
+    longer = {row.name: _tour_table.remarks_on(row) for row in _tour_table.measure_tour(1024, 0)}
+    assert longer["bigbird"] == ""

@@ -37,7 +37,7 @@ from attnlab.bench._settings import ErrorSettings
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms._random_directions import sample_directions
-from attnlab.report import Report, Table, parse_report, to_json
+from attnlab.report import Figure, Heatmap, Report, Table, parse_report, to_json
 
 SMALL = ErrorSettings(
     tokens=7, head_dim=5, head_dims=(3, 5), features=(4, 6), norms=(1.0, 3.0), seeds=2
@@ -196,11 +196,81 @@ def test_every_case_at_every_norm_size_and_seed() -> None:
     assert {row.head_dim for row in rows} == {3, 5}
     for case in {row.case for row in rows}:
         case_rows = [row for row in rows if row.case == case and row.head_dim == 5]
+        in_grid = case.spec == UNIFORM or case.orthogonal is True
         assert {(row.norm, row.seed) for row in case_rows} == {
-            (n, s) for n in (1, 3) for s in (0, 1)
+            (n, s) for n in ((1, 3, None) if in_grid else (1, 3)) for s in (0, 1)
         }
-    swept = {row.case.features for row in rows if row.head_dim == 3 and row.case.spec == "favor"}
-    assert swept == {typical_features(SMALL)}
+    assert len(rows) == len({(row.case, row.head_dim, row.norm, row.seed) for row in rows})
+    typical, other = typical_features(SMALL), 4
+    norms = {
+        count: {
+            row.norm for row in rows if row.head_dim == 3 and row.case == Case("favor", count, True)
+        }
+        for count in (typical, other)
+    }
+    assert norms == {typical: {1, 3, None}, other: {SMALL.grid_norm, None}}
+
+
+def test_larger_heads_have_smaller_errors_only_at_one_norm() -> None:
+    """Sines and cosines with every head size and number of features, for both kinds of inputs."""
+    settings = ErrorSettings(
+        tokens=48, head_dim=16, head_dims=(4, 64), features=(64, 256), norms=(2.0,), seeds=4
+    )
+    rows = measure_errors(["fourier"], settings)
+    results = ErrorResults(rows, ["fourier"], settings)
+    for count in (64, 256):
+        case = Case("fourier", count, True)
+        ratio = {
+            norm: results.error(case, norm, 64).value / results.error(case, norm, 4).value
+            for norm in (2.0, None)
+        }
+        assert ratio[2.0] < 0.5
+        assert ratio[None] > 1.5
+    section = error_section(rows, ["fourier"], settings)
+    maps = [
+        block
+        for block in section.blocks
+        if isinstance(block, Figure) and "head size and number of features" in block.title
+    ]
+    assert [figure.title.rpartition(", |q")[0] or figure.title for figure in maps] == [
+        "fourier: error by head size and number of features",
+        "fourier: error by head size and number of features, q, k ~ N(0, I)",
+    ]
+    for figure, norm in zip(maps, (2.0, None), strict=True):
+        assert isinstance(figure.plot, Heatmap)
+        assert (figure.plot.rows, figure.plot.columns) == (["4", "64"], ["64", "256"])
+        expected = results.error(Case("fourier", 256, True), norm, 4).value
+        assert figure.plot.values[0][1] == pytest.approx(expected)
+    assert "it falls from" in section.findings[-1]
+    assert "q, k ~ N(0, I) it grows from" in section.findings[-1]
+
+
+def test_inputs_from_a_normal_distribution() -> None:
+    inputs = SampledInputs.sample(SMALL, 5, seed=0)
+    q, k = inputs.at_norm(None)
+    generator = torch.Generator().manual_seed(5)
+    expected = [torch.randn(1, 1, 7, 5, generator=generator, dtype=torch.float64) for _ in "qk"]
+    assert torch.allclose(q, expected[0])
+    assert torch.allclose(k, expected[1])
+
+
+def test_a_mechanism_that_sees_every_key_is_not_recommended() -> None:
+    """bigbird's blocks of 64 cover 64 tokens, so its error of 0 says nothing."""
+    settings = ErrorSettings(tokens=64, head_dim=8, head_dims=(8,), norms=(4.0, 8.0), seeds=2)
+
+    def report(spec: str) -> str:
+        section = error_section(measure_errors([spec], settings), [spec], settings)
+        table = next(block for block in section.blocks if isinstance(block, Table))
+        return " ".join([*section.findings, *section.advice, *map(str, table.rows[0])])
+
+    covering = report("bigbird")
+    assert "Equal to softmax, because every key of these 64 tokens is visible" in covering
+    assert "bigbird within 10%" not in covering
+    assert "equals softmax: sees every key" in covering
+    assert "better than uniform weights: none" in covering
+    sparse = report("bigbird:block=2")
+    assert "Equal to softmax" not in sparse
+    assert "sees every key" not in sparse
 
 
 def test_a_seed_repeats_and_other_seeds_differ() -> None:

@@ -12,13 +12,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from attnlab.bench import _measure_costs as costs
-from attnlab.claims import kernels, kernels_cost
+from attnlab.claims import kernels, kernels_cost, kernels_error
 from attnlab.claims import kernels_future_leak as future_leak
 from attnlab.claims import kernels_random_directions as random_directions
 from attnlab.claims import kernels_trigonometric as trigonometric
 from attnlab.claims._registry import CLAIMS
 from attnlab.claims._run_claims import Result, run_claim
 from attnlab.mechanisms._scan import Features
+from attnlab.mechanisms.fourier import Fourier
 from attnlab.mechanisms.kernel import Kernel
 from attnlab.mechanisms.polynomial import Polynomial
 from attnlab.mechanisms.softmax import Softmax
@@ -100,6 +101,16 @@ def test_verdicts(name: str, seed: int) -> None:
 def test_topic_has_exactly_these_claims() -> None:
     assert [name for name, each in CLAIMS.items() if each.topic == "kernels"] == list(EXPECTED)
     assert [name for name in EXPECTED if CLAIMS[name].alone] == list(TIMED)
+
+
+def test_the_dimension_is_measured_with_sines_and_cosines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The statement is about sines and cosines: positive features must not decide it."""
+    monkeypatch.setattr(kernels_error, "Favor", None)
+    result = run_small("dimension-more")
+    assert (result.verdict.outcome, result.trusted) == ("refuted", True)
+    wrong = lambda *_, **__: torch.full((1, 1, kernels_error.TOKENS, kernels_error.TOKENS), 9.0)  # noqa: E731
+    monkeypatch.setattr(Fourier, "weights", wrong)
+    assert not run_small("dimension-more").trusted  # the control cannot hold anymore
 
 
 # Wrong implementations

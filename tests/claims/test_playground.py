@@ -155,7 +155,7 @@ def test_presets_open_and_the_address_restores_them(playground: Path, watched: W
 
 def test_controls(playground: Path, watched: Watched) -> None:
     page = watched.open(playground, "#preset=mask-minus-infinity")
-    sums = page.locator(".weights .foot").first.locator("td")
+    sums = page.locator(".weights tbody tr").first.locator("td.row-sum").first
     assert sums.inner_text() == "1.00"
     page.get_by_role("button", name="after it").click()
     assert float(sums.inner_text()) < 0.7
@@ -166,13 +166,29 @@ def test_controls(playground: Path, watched: Watched) -> None:
     page.get_by_role("button", name="self-attention").click()
     assert len(weights(page)) == 36
     page.get_by_label("causal mask").check()
-    assert weights(page)[1::6][:1] == weights(page)[1:2]
+    assert weights(page)[1:6] == [0] * 5  # the first query sees only itself
     box = page.get_by_label("Q, row 1, column 1")
     box.fill("-2.5")
     page.wait_for_function("() => location.hash.includes('query=-2.5;0;0;1')")
     page.locator("summary").click()
     page.get_by_label("token 1, x").fill("0.5")
     assert "0.50" in page.locator("[data-point=key-0]").get_attribute("aria-label")
+    watched.check()
+
+
+def test_queries_are_rows(playground: Path, watched: Watched) -> None:
+    """As in every matrix of weights: sums of rows are 1 and stand beside them."""
+    page = watched.open(playground, "#preset=rows-sum-to-one")
+    table = page.get_by_role("table", name="Weights")
+    assert table.locator("tbody th button").all_inner_texts() == ["x1", "x2", "x3", "x4", "x5"]
+    sums = table.locator("tbody tr td.row-sum:nth-of-type(6)").all_inner_texts()
+    assert sums == ["1.00"] * 5
+    received = [float(cell) for cell in table.locator(".foot td").all_inner_texts() if cell]
+    assert sum(received) == pytest.approx(5, abs=0.05)
+    assert max(received) > 1.2
+    assert min(received) < 0.8
+    watched.open(playground, "#preset=perturb-query")
+    assert table.locator("tbody th").all_inner_texts() == ["q1", "q2", "q3", "gets"]
     watched.check()
 
 

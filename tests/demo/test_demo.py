@@ -17,9 +17,11 @@ from attnlab.claims import select_claims
 from attnlab.demo import _progress_line as progress
 from attnlab.demo import _report as report_module
 from attnlab.demo import _run_demo as run_demo_module
-from attnlab.demo._parts import PARTS
-from attnlab.demo._settings import CLAIMS, Demo
+from attnlab.demo._parts import PARTS, count_decoys
+from attnlab.demo._settings import CLAIMS, Demo, DemoSettings, MethodScore
 from attnlab.report import Command, Strip, Table
+from attnlab.tasks.knowledge._scoring import Score
+from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.training import InterruptedTraining, use_progress_listener
 from attnlab.training._progress import Reporter
 from tests.support.command_line import run
@@ -104,6 +106,55 @@ def test_existing_folders_are_refused(
     code, _, error = run(f"demo --out {tmp_path / 'runs'}", capsys)
     assert code == 2
     assert "already holds a run" in error
+
+
+# What the summary says about which network
+
+
+def summary_of(*scores: MethodScore) -> str:
+    demo = Demo(Path("demo"), DemoSettings(), make_world(WorldConfig(people=40)))
+    demo.scores = [MethodScore("always “Rome”", "", 16, 300), *scores]
+    return " ".join(report_module.demo_report(demo).sections[0].findings)
+
+
+def test_summary_names_each_network_and_its_mistakes() -> None:
+    """285 and 280 of 300 belong to two networks, and most mistakes are the distractor."""
+    text = summary_of(
+        MethodScore("Reading, then questions", "", 285, 300, 1.0, decoys=12),
+        MethodScore("Read and remember", "", 280, 300, 1.0, decoys=17),
+    )
+    assert "“Reading, then questions”, answered 285 of 300 correctly" in text
+    assert "“Read and remember”, which answered 280 of 300 correctly" in text
+    assert "Of its 20 mistakes, 17 (most of them) name the distractor" in text
+    assert not re.search(r"\bIt answered", text)
+    only = summary_of(MethodScore("Read and remember", "", 297, 300, 1.0, decoys=1))
+    assert "Of its 3 mistakes, 1 (some of them)" in only
+    assert only.count("297 of 300") == 1
+
+
+def test_decoys_are_wrong_cities_of_the_line() -> None:
+    lines = [
+        "Ada Stone. Ada Stone was born in Oslo. She saw York.",
+        "Bo Reed. He is from Rome, not New York.",
+    ]
+    questions = ["Where was Ada Stone born?", "Where was Bo Reed born?"]
+
+    def decoys(*predictions: str) -> int:
+        return count_decoys(lines, Score(questions, [*predictions], ["Oslo", "Rome"]))
+
+    assert decoys("Oslo", "Rome") == 0
+    assert decoys("York", "New York") == 2
+    assert decoys("Lima", "") == 0
+    assert decoys("Yor", "ome") == 0
+
+
+def test_sections_say_which_network_they_are_about(quick_demo: tuple[Path, Demo, str]) -> None:
+    _, demo, _ = quick_demo
+    for name in ("answers", "calibration", "attention"):
+        assert "“Read and remember”" in demo.sections[name].findings[0]
+    table = demo.sections["methods"].blocks[1]
+    assert isinstance(table, Table)
+    assert table.header[-1] == "mistakes that name the distractor"
 
 
 # Failures and interruptions, with parts that do nothing

@@ -70,6 +70,7 @@ def test_round_trip_of_a_full_capture(tmp_path: Path) -> None:
     assert (result.title, result.notes) == (expected.title, expected.notes)
     assert result.versions == expected.versions
     assert result.initial_view == expected.initial_view
+    assert result.highlights == expected.highlights
     for one, other in zip(result.panels, expected.panels, strict=True):
         for name in ("label", "model", "sequence_indices", "patterns", "control", "next_tokens"):
             assert getattr(one, name) == getattr(other, name), name

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from attnlab.interpret._capture_file import MAGIC, MAX_HEADER_BYTES, header_and_blocks, pack, read
 from attnlab.interpret._capture_header import HEADER as HEADER_TYPE
-from attnlab.interpret._records import Capture, layer_fields
+from attnlab.interpret._records import Capture, InitialView, layer_fields
 from tests.support.synthetic_captures import full_capture
 
 HEADER, BLOCKS = pack(full_capture())
@@ -71,6 +71,11 @@ def test_valid_file_is_read(path: Path) -> None:
 
 
 # The file around the header
+
+
+def highlight(**changes: Any) -> dict[str, Any]:
+    valid = {"layer": 0, "head": 1, "query": 2, "key": 3, "weight": 0.5, "pattern": "local"}
+    return valid | changes
 
 
 @pytest.mark.parametrize(
@@ -219,6 +224,17 @@ LAYER = (*PANEL, "layers", 0)
         (("opening", "layer"), 4, "opening.layer is 4; it must be a whole number from 0 to 3"),
         (("opening", "layer"), -1, "opening.layer is -1"),
         (("opening", "layer"), True, "opening.layer is True"),
+        (("opening", "head"), 9, "opening.head is 9; it must be a whole number from 0 to"),
+        (("opening", "query"), 9, "opening.query is 9; it must be a whole number from 0 to"),
+        (("highlights",), 3, "highlights is 3; it should be a valid list"),
+        (("highlights",), [{}], "highlights[0] has no 'layer'"),
+        (("highlights",), [highlight(layer=4)], "highlights[0].layer is 4; it must be"),
+        (("highlights",), [highlight(head=-1)], "highlights[0].head is -1"),
+        (("highlights",), [highlight(query=99)], "highlights[0].query is 99; it must be"),
+        (("highlights",), [highlight(key=99)], "highlights[0].key is 99; it must be"),
+        (("highlights",), [highlight(weight=-1.0)], "highlights[0].weight is -1.0"),
+        (("highlights",), [highlight(pattern=3)], "highlights[0].pattern is 3"),
+        (("highlights",), [highlight()] * 101, "highlights is a list of 101; it should have at"),
         ((*PANEL, "flow", "layers"), [9], "flow.layers[0] is 9"),
         ((*PANEL, "flow", "layers"), [], "flow.rollout has 1 entries; it must have 0"),
         ((*PANEL, "flow", "reasons"), {"x": "y"}, "reasons.x is 'x'; it should be 'rollout' or"),
@@ -261,7 +277,8 @@ def test_missing_and_unknown_names(path: Path) -> None:
 )  # fmt: skip
 def test_every_name_is_required(path_in_header: tuple[str | int, ...], path: Path) -> None:
     """Except those that version 0.1 did not write."""
-    for name in set(at(*path_in_header)(HEADER)) - {"opening", "excess"}:
+    optional = {"opening", "highlights", "excess", "head", "query"}
+    for name in set(at(*path_in_header)(HEADER)) - optional:
         header = copy.deepcopy(HEADER)
         del at(*path_in_header)(header)[name]
         assert read_error(path, file_of(header, BLOCKS))
@@ -300,8 +317,9 @@ def test_a_file_of_version_0_1_is_read() -> None:
     assert (result.title, result.notes, result.initial_view) == (
         expected.title,
         expected.notes,
-        expected.initial_view,
+        InitialView("cross", 3),  # without a head and a query
     )
+    assert result.highlights == []
     for panel, expected_panel in zip(result.panels, expected.panels, strict=True):
         assert (panel.label, panel.model, panel.next_tokens) == (
             expected_panel.label,
@@ -328,9 +346,10 @@ def test_files_without_excess_are_read(path: Path) -> None:
 
 def test_files_without_opening_are_read(path: Path) -> None:
     header = copy.deepcopy(HEADER)
-    del header["opening"]
+    del header["opening"], header["highlights"]
     path.write_bytes(file_of(header, BLOCKS))
     assert read(path).initial_view is None
+    assert read(path).highlights == []
     assert header_and_blocks(path)[0] == header
 
 

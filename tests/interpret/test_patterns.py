@@ -76,6 +76,18 @@ def test_label_of_a_perfect_head(name: str) -> None:
     assert set(result.scores) == set(PATTERNS)
 
 
+def test_a_head_with_one_peaked_query_is_not_uniform() -> None:
+    """As the class token of a vision model that looks at one patch: 0.95 on one key."""
+    length = len(TEXT.split())
+    uniform = torch.full((1, length, length), 1 / length)
+    peaked = uniform.clone()
+    peaked[0, 0] = 0.05 / (length - 1)
+    peaked[0, 0, 5] = 0.95
+    assert patterns_of(uniform)[0].label == "uniform"
+    assert patterns_of(peaked)[0].label != "uniform"
+    assert patterns_of(peaked)[0].scores["uniform"] < 0.1
+
+
 @pytest.mark.parametrize("name", [name for name in PATTERNS if name != "uniform"])
 def test_label_of_a_head_with_seventy_percent(name: str) -> None:
     targets = targets_of(name, TEXT.split())

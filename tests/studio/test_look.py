@@ -16,7 +16,7 @@ from attnlab.studio import _request_limits as limits
 from attnlab.studio._capture_store import CaptureStore
 from attnlab.studio._http_errors import RequestError
 from attnlab.studio._worker_look import use_page_labels
-from attnlab.tasks.vision._classify import classify
+from attnlab.tasks.vision._classify import classify, classify_test
 from tests.support import summary_runs as summaries
 from tests.support.image_files import pixels
 from tests.support.studio_client import post
@@ -37,6 +37,14 @@ def test_an_image_is_classified_as_by_the_command(
         chances = [each["probability"] for each in result["probabilities"]]
         assert chances == pytest.approx([chance for _, chance in expected])
         assert (result["capture"] is None) == (run == "convnet")
+        assert result["known_label"] is None  # not one of the run's images
+
+
+def test_an_image_of_the_data_comes_with_its_label(client: TestClient, all_runs: Path) -> None:
+    (prediction,), (picture,) = classify_test(all_runs / "vit", [2])
+    response = client.post("/api/see?run=vit", content=encode_png(picture))
+    assert response.status_code == 200, response.text
+    assert response.json()["known_label"] == prediction.label
 
 
 NONE_OF_THEM = "it is damaged, or not one of BMP, GIF, JPEG, PNG, PPM, TIFF, WEBP"

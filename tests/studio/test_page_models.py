@@ -159,6 +159,24 @@ def test_summaries_and_where_each_word_came_from(window: Window) -> None:
     window.check_console()
 
 
+def test_see_shows_the_label_that_the_model_missed(window: Window, tmp_path: Path) -> None:
+    (tmp_path / "light.png").write_bytes(encode_png(pixels(2, 1, 6)[1]))
+    page = window.go("/see?run=vit", ".drop")
+    known = ["1", "5"]
+
+    def answer(route: Any) -> None:
+        response = route.fetch()
+        route.fulfill(response=response, json={**response.json(), "known_label": known[0]})
+
+    page.route("**/api/see*", answer)
+    for mark, label in (("✓ as its label says", "1"), ("✗ its label is 5", "5")):
+        known[0] = label
+        page.locator("input[type=file]").set_input_files(tmp_path / "light.png")
+        page.wait_for_selector(f".saying:has-text('{mark}')")
+    page.unroute("**/api/see*")
+    window.check_console()
+
+
 def test_an_image_is_classified(window: Window, tmp_path: Path) -> None:
     (tmp_path / "light.png").write_bytes(encode_png(pixels(2, 1, 6)[1]))
     (tmp_path / "bad.png").write_bytes(b"no image")

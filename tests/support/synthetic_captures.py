@@ -12,6 +12,7 @@ from attnlab.interpret._records import (
     CapturePanel,
     Flow,
     HeadPattern,
+    Highlight,
     InitialView,
     Layer,
     ModelInfo,
@@ -109,4 +110,7 @@ def full_panel(seed: int = 0) -> CapturePanel:
 def full_capture() -> Capture:
     versions = {"attnlab": "0.1.0"}
     panels = [full_panel(1), full_panel(2)]
-    return Capture("title <b>", panels, ["one", "two"], versions, InitialView("cross", 3))
+    return Capture(
+        "title <b>", panels, ["one", "two"], versions, InitialView("cross", 3, 0, 1),
+        [Highlight(0, 3, 4, 2, 0.5, "local"), Highlight(2, 1, 2, 1, 0.25, "<i>")],
+    )  # fmt: skip

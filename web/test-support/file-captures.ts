@@ -98,6 +98,7 @@ export function makeHeader(
     made: {},
     notes: [],
     opening: null,
+    highlights: [],
     blocks: [],
     sides: [side],
   };

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab._image_files import center_crop, open_rgb_image, to_channels
+from attnlab.tasks.vision._known_labels import find_labels, known_labels
 from attnlab.tasks.vision._task import to_float
 from attnlab.tasks.vision._training import load_vision, open_run_data
 
@@ -23,7 +24,20 @@ class Prediction:
     probabilities: list[tuple[str, float]]
     """(class, probability) for every class, the most probable first."""
     label: str | None = None
-    """The class in the data set, if the image comes from it."""
+    """The class in the run's data, if the image comes from them."""
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.label is not None and self.label != self.probabilities[0][0]
+
+    def describe(self) -> str:
+        """The predicted class with its probability, and the label if it is known: "9 (99%), but
+        its label is 5"."""
+        name, probability = self.probabilities[0]
+        text = f"{name} ({probability:.0%})"
+        if self.label is None:
+            return text
+        return f"{text}, {'but' if self.is_wrong else 'and'} its label is {self.label}"
 
 
 def classify(run: str | Path, images: Sequence[str | Path]) -> list[Prediction]:
@@ -41,19 +55,25 @@ def classify(run: str | Path, images: Sequence[str | Path]) -> list[Prediction]:
     """
     if not images:
         raise ValueError("no images; give one or more")
-    return classify_with(*load_vision(run), images)
+    model, config = load_vision(run)
+    return classify_with(model, config, images, known_labels(config))
 
 
 def classify_with(
-    model: nn.Module, config: dict[str, Any], images: Sequence[str | Path]
+    model: nn.Module,
+    config: dict[str, Any],
+    images: Sequence[str | Path],
+    labels: Mapping[int, str],
 ) -> list[Prediction]:
-    """`classify` with a model that is already loaded."""
+    """`classify` with a model that is already loaded, and the `known_labels` of its data."""
     task = config["task"]
     squares = [
         to_channels(center_crop(open_rgb_image(Path(path)), task["image_size"]), task["channels"])
         for path in images
     ]
-    return _predict(model, torch.stack(squares), [str(path) for path in images], config)
+    stacked = torch.stack(squares)
+    names = [str(path) for path in images]
+    return _predict(model, stacked, names, config, find_labels(labels, stacked))
 
 
 def classify_test(run: str | Path, numbers: Sequence[int]) -> tuple[list[Prediction], list[Tensor]]:

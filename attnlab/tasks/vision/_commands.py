@@ -219,8 +219,7 @@ def classify(
                 label = "" if prediction.label is None else f" (it is {prediction.label})"
                 print(plain_text(clean(f"{prediction.image}: {classes}{label}"), console))
         for file, page, prediction in zip(files, pages, predictions, strict=False):
-            name, chance = prediction.probabilities[0]
-            title = f"{run.resolve().name}: {file.name} is {name} ({chance:.0%})"
+            title = f"{run.resolve().name}: {file.name} is classified as {prediction.describe()}"
             _explain(run, file, page, title, overwrite)
             if not json:
                 print(page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from attnlab.models import Model
 from attnlab.tasks.serving import Request, SendEvent
 from attnlab.tasks.vision._classify import classify_with
+from attnlab.tasks.vision._known_labels import known_labels
 from attnlab.tasks.vision._training import load_vision
 
 
@@ -18,13 +20,21 @@ class ClassificationService:
 
     model: Model
     config: dict[str, Any]
+    labels: Mapping[int, str]
+    """The classes of the run's own images, by digest."""
 
     @classmethod
     def open(cls, folder: Path) -> ClassificationService:
-        return cls(*load_vision(folder))
+        model, config = load_vision(folder)
+        return cls(model, config, known_labels(config))
 
     def __call__(self, request: Request, send: SendEvent) -> Any:
         del send
-        probabilities = classify_with(self.model, self.config, [request["image"]])[0].probabilities
-        rows = [{"label": label, "probability": p} for label, p in probabilities]
-        return {"label": probabilities[0][0], "probabilities": rows}
+        images = [request["image"]]
+        (prediction,) = classify_with(self.model, self.config, images, self.labels)
+        rows = [{"label": label, "probability": p} for label, p in prediction.probabilities]
+        return {
+            "label": prediction.probabilities[0][0],
+            "known_label": prediction.label,
+            "probabilities": rows,
+        }

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import statistics
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +23,12 @@ from attnlab.interpret._records import CapturePanel
 from attnlab.layers import Block
 from attnlab.models import ViT
 from attnlab.report import Figure, Gallery, Heatmap, render_page
+from attnlab.tasks.vision import _classify as classify_module
+from attnlab.tasks.vision import _known_labels as known_labels_module
 from attnlab.tasks.vision._classify import classify, classify_test
 from attnlab.tasks.vision._score_report import score_report
 from attnlab.tasks.vision._scoring import confusions, score
+from attnlab.tasks.vision._training import open_run_data
 from attnlab.training import Run
 from tests.support.command_line import run
 from tests.support.image_files import pixels, write_idx_folder, write_npz
@@ -192,7 +199,8 @@ def test_explain(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         file.write_bytes(encode_png(pictures[number - 3]))
         name, chance = predictions[number - 3].probabilities[0]
         assert name == str(number % 2)
-        title = f"vit: test-{number}.png is {name} ({chance:.0%})"
+        title = f"vit: test-{number}.png is classified as {name} ({chance:.0%}), and its label is"
+        title += f" {name}"
         seen = look(str(runs / "vit"), image=file, title=title)
         seen = seen.open_at("image")
         assert (tmp_path / f"page-{number - 2}.html").read_text() == render(*seen.packed)
@@ -203,6 +211,50 @@ def test_explain(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     code, _, error = run(f"vision classify {runs / 'convnet'} --test 3 --explain {page}", capsys)
     assert code == 2
     assert "no attention to show" in error
+
+
+def test_explain_shows_the_label_that_the_model_missed(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mislabeled(folder: Path, numbers: Sequence[int]) -> Any:
+        predictions, pictures = classify_test(folder, numbers)
+        return [replace(each, label="5") for each in predictions], pictures
+
+    monkeypatch.setattr(classify_module, "classify_test", mislabeled)
+    page = tmp_path / "page.html"
+    code, _, _ = run(f"vision classify {runs / 'vit'} --test 3 --explain {page}", capsys)
+    assert code == 0
+    assert re.search(
+        r"<title>vit: test-3.png is classified as 1 \(\d+%\), but its label is 5", page.read_text()
+    )
+
+
+def test_an_image_of_the_data_has_its_label(runs: Path, tmp_path: Path) -> None:
+    """Found by its pixels, in whatever file; another image has no label."""
+    _, (picture,) = classify_test(runs / "vit", [3])
+    (tmp_path / "same.png").write_bytes(encode_png(picture))
+    (tmp_path / "other.png").write_bytes(encode_png(255 - picture))
+    same, other = classify(runs / "vit", [tmp_path / "same.png", tmp_path / "other.png"])
+    assert (same.label, other.label) == ("1", None)
+    assert not same.is_wrong
+    assert same.describe().endswith("%), and its label is 1")
+    assert "label" not in other.describe()
+    wrong = replace(same, label="0")
+    assert wrong.is_wrong
+    assert wrong.describe().endswith("%), but its label is 0")
+
+
+def test_labels_that_contradict_each_other_are_not_shown(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Run(runs / "vit").config()
+    dataset, _ = open_run_data(config)
+    doubled = replace(dataset, test=replace(dataset.train, labels=1 - dataset.train.labels))
+    monkeypatch.setattr(known_labels_module, "open_matching_data", lambda *_: doubled)
+    assert known_labels_module.known_labels(config) == {}
+    config["task"]["data"] = str(tmp_path / "gone")
+    monkeypatch.undo()
+    assert known_labels_module.known_labels(config) == {}
 
 
 def _check_attention(side: CapturePanel, folder: Path, pixels: torch.Tensor) -> None:

@@ -91,13 +91,30 @@ export interface Side {
   small: ArrayRef;
 }
 
+export interface Opening {
+  view: string;
+  layer: number;
+  head: number | null; // index among the captured heads of the layer
+  query: number | null;
+}
+
+export interface Highlight {
+  layer: number;
+  head: number; // index among the captured heads of the layer
+  query: number;
+  key: number;
+  weight: number;
+  pattern: string;
+}
+
 export interface Header {
   format: 'attnlab-capture';
   version: number;
   title: string;
   made: Record<string, string>;
   notes: string[];
-  opening: { view: string; layer: number } | null; // what the page shows first, of side 0
+  opening: Opening | null; // what the page shows first, of side 0
+  highlights: Highlight[]; // heads of side 0 that are worth a look, the most telling first
   blocks: { length: number; size: number }[];
   sides: Side[];
 }

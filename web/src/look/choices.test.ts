@@ -3,7 +3,9 @@ import { describe, expect, it } from 'vitest';
 import {
   clampChoices,
   DEFAULTS,
+  formatAddress,
   initialChoices,
+  parseAddress,
   parseFragment,
   formatFragment,
   type Choices,
@@ -43,16 +45,20 @@ describe('the URL fragment', () => {
   it('holds only what differs from the initial choices', () => {
     const head = makeHeader(new ArrayBlocks(), [makeSequence(['a'])], []);
     expect(initialChoices(head)).toEqual(DEFAULTS);
-    const initial = initialChoices({ ...head, opening: { view: 'cross', layer: 7 } });
-    expect(initial).toEqual({ ...DEFAULTS, view: 'cross', layer: 7 });
-    expect(parseFragment('', initial)).toEqual(initial);
-    expect(formatFragment(initial, initial)).toBe('');
-    expect(formatFragment(DEFAULTS, initial)).toBe('view=heads&layer=0');
-    expect(parseFragment('view=heads&layer=0', initial)).toEqual(DEFAULTS);
+    const opening = { view: 'cross', layer: 7, head: null, query: null };
+    expect(initialChoices({ ...head, opening })).toEqual({ ...DEFAULTS, view: 'cross', layer: 7 });
+    const initial = initialChoices({ ...head, opening: { ...opening, head: 3, query: 5 } });
+    expect(initial).toEqual({ ...DEFAULTS, view: 'cross', layer: 7, heads: [3], queries: [5] });
+    for (const empty of ['', '#', '#unknown=1']) expect(parseAddress(empty, initial)).toBe(initial);
+    expect(formatAddress(initial, initial)).toBe('');
+    expect(formatAddress(DEFAULTS, initial)).toBe('view=heads');
+    expect(parseAddress('view=heads', initial)).toEqual(DEFAULTS);
+    expect(parseAddress('layer=2', initial)).toEqual({ ...DEFAULTS, layer: 2 }); // no head 3
     fc.assert(
       fc.property(choices, (one) => {
-        const fragment = formatFragment(one, initial);
-        expect(formatFragment(parseFragment(fragment, initial), initial)).toBe(fragment);
+        const address = formatAddress(one, initial);
+        expect(formatAddress(parseAddress(address, initial), initial)).toBe(address);
+        expect(formatFragment(parseAddress(address, initial))).toBe(formatFragment(one));
       }),
     );
   });

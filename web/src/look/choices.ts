@@ -68,10 +68,30 @@ const OPTIONS = {
 
 type ChoiceName = keyof Choices;
 
-// The choices before the user changes anything: the header can name a view and a layer.
+// The choices before the user changes anything: the header can name a view, a layer, a head and a
+// query.
 export function initialChoices(header: Header): Choices {
-  const { view, layer } = header.opening ?? DEFAULTS;
-  return { ...DEFAULTS, view, layer };
+  if (!header.opening) return DEFAULTS;
+  const { view, layer, head, query } = header.opening;
+  return {
+    ...DEFAULTS,
+    view,
+    layer,
+    heads: head === null ? [] : [head],
+    queries: query === null ? [] : [query],
+  };
+}
+
+// An address without choices means the initial ones; any other holds all that differs from DEFAULTS,
+// so that a link never mixes with the head and the token that a page opens with.
+export function formatAddress(choices: Choices, initial: Choices): string {
+  if (formatFragment(choices, initial) === '') return '';
+  return formatFragment(choices) || `view=${DEFAULTS.view}`;
+}
+
+export function parseAddress(fragment: string, initial: Choices): Choices {
+  const isEmpty = ![...parseFields(fragment).keys()].some((name) => Object.hasOwn(DEFAULTS, name));
+  return isEmpty ? initial : parseFragment(fragment);
 }
 
 // Formats choices like "view=matrix&layer=3&heads=0-2.5": only those that differ from `defaults`, always

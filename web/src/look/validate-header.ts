@@ -3,7 +3,9 @@
 
 import { byteSize } from './decode-arrays';
 import { fail } from './capture-error';
-import type { ArrayRef, Code, Header, LayerInfo, Sequence, Side } from './capture-format';
+import type {
+  ArrayRef, Code, Header, Highlight, LayerInfo, Sequence, Side,
+} from './capture-format';
 
 export const MAX_BLOCK_BYTES = 2 ** 30; // bytes of an inflated block
 const MAX_INFLATION = 1032; // bytes that one byte of zlib can inflate to
@@ -140,7 +142,10 @@ const HEADER = objectWith({
   blocks: listOf(objectWith({ length: integerBetween(1, MAX_BLOCK_BYTES),
     size: integerBetween(0, MAX_BLOCK_BYTES) })),
   sides: listOf(SIDE),
-  opening: optional(objectWith({ layer: finiteNumber })),
+  opening: optional(objectWith({ layer: finiteNumber, head: optional(finiteNumber),
+    query: optional(finiteNumber) })),
+  highlights: optional(listOf(objectWith({ layer: finiteNumber, head: finiteNumber,
+    query: finiteNumber, key: finiteNumber, weight: notNegative, pattern: text })), []),
 });
 
 export function validate(raw: unknown): Header {
@@ -159,9 +164,20 @@ export function validate(raw: unknown): Header {
   if (opening) {
     if (typeof opening.view !== 'string' || !/^[a-z]{1,20}$/.test(opening.view))
       fail(`opening.view is ${describeValue(opening.view)}; it must be lower-case letters.`);
-    elementAt(opening.layer, sides[0].layers, 'opening, layer');
+    const { heads, queries } = elementAt(opening.layer, sides[0].layers, 'opening, layer');
+    if (opening.head !== null) elementAt(opening.head, heads, 'opening, head');
+    if (opening.query !== null)
+      elementAt(opening.query, sides[0].sequences[queries].tokens, 'opening, query');
   }
+  header.highlights.forEach((each, i) => checkHighlight(each, `highlight ${i}`, sides[0]));
   return header;
+}
+
+function checkHighlight(highlight: Highlight, where: string, side: Side): void {
+  const { heads, queries, keys } = elementAt(highlight.layer, side.layers, `${where}, layer`);
+  elementAt(highlight.head, heads, `${where}, head`);
+  elementAt(highlight.query, side.sequences[queries].tokens, `${where}, query`);
+  elementAt(highlight.key, side.sequences[keys].tokens, `${where}, key`);
 }
 
 // Consistency between fields.

@@ -98,6 +98,7 @@ export interface Target {
   label: string; // for screen readers, and for the tooltip if `tooltip` is missing
   pick?: Partial<Choices>; // changes made by a click or Enter
   tooltip?: () => string[]; // lines of the tooltip
+  tooltipSpan?: [number, number]; // the tooltip stays between these x, and covers nothing else
   key?: string; // focus returns to the target of the same key after a redraw
   // Shift-click or Space adds to or removes from a set; a head of another layer starts a new set
   toggles?: { set: 'heads' | 'queries'; index: number; layer?: number };

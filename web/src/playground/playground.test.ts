@@ -70,11 +70,18 @@ test('different heads vary far less than one head, identical heads exactly as mu
 
 test('hand-made layers', () => {
   const token = (id: string, i: number): number[] => findPreset(id).plane.keys[i];
-  const constructed = evaluatePreset('self-construct');
-  expect(distance(constructed.rows[0].output, token('self-construct', 1))).toBeLessThan(0.02);
-  expect(Math.hypot(...evaluatePreset('self-construct-typo').rows[0].output)).toBeLessThan(0.05);
-  const scaled = evaluatePreset('self-construct-scale').rows[0].output;
-  expect(Math.hypot(...scaled) / Math.hypot(...constructed.rows[0].output)).toBeCloseTo(1.3, 6);
+  // the claims are about c_2, so token 2 is the one whose output the scene shows
+  const unitB = token('self-construct', 0);
+  const outputOf = (id: string): number[] => {
+    const { asking } = findPreset(id).plane;
+    expect(asking).toBe(1);
+    return evaluatePreset(id).output;
+  };
+  expect(distance(outputOf('self-construct'), unitB)).toBeLessThan(0.02);
+  expect(distance(outputOf('self-construct-typo'), unitB)).toBeGreaterThan(1);
+  expect(evaluatePreset('self-construct-typo').rows[1].weights[0]).toBeCloseTo(1 / 3, 6);
+  const scaled = unitB.map((x) => Math.hypot(...unitB) * x);
+  expect(distance(outputOf('self-construct-scale'), scaled)).toBeLessThan(0.02);
   const around = evaluatePreset('identity-and-permutation');
   around.rows.forEach((row, i) =>
     expect(distance(row.output, token('identity-and-permutation', (i + 1) % 4))).toBeLessThan(0.02),

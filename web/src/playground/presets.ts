@@ -45,7 +45,9 @@ const AVERAGE_TWO = { keys: ORTHOGONAL_PAIR, queries: [[1, 1]], beta: 10 };
 const NOISY_LENGTH = { ...AVERAGE_TWO, noisy: ONLY_FIRST, radial: 0.5, isotropic: 0.001 };
 const SPLIT_HEADS = { ...NOISY_LENGTH, queries: [[1.6, 0], [0, 1.6]], beta: 12 }; // prettier-ignore
 const SQUARE = [[1.3, 0], [0, 1.3], [-1.3, 0], [0, -1.3]]; // prettier-ignore
-const TRIANGLE = [[1.3, 0], [0, 1.3], [-0.9, -0.9]]; // prettier-ignore
+const LENGTH = 1.3; // L in the claims about a hand-made layer
+// x_1 = u_b, x_2 = u_a and another token. The claims are about token 2.
+const CONSTRUCTED = { keys: [[0, LENGTH], [LENGTH, 0], [-0.9, -0.9]], self: true, beta: 6, asking: 1 }; // prettier-ignore
 
 export const PRESETS: Preset[] = [
   {
@@ -143,22 +145,22 @@ export const PRESETS: Preset[] = [
     id: 'self-construct',
     topic: 2,
     title: 'Hand-made Q, K, V',
-    text: 'Q turns the direction of token 1 into that of token 2, so token 1 asks for token 2, and V keeps that direction alone: output 1 is token 2. Edit Q and V and predict what comes out.',
-    plane: makePlane({ keys: TRIANGLE, self: true, query: [0, 0, 1, 0], value: [0, 0, 0, 1], beta: 6 }),
+    text: 'The plane has room for two of the four directions: x_2 = u_a lies along x and x_1 = u_b along y. Q = u_b u_a^T / L^2 turns u_a into u_b, so token 2 asks for token 1, and V = u_b u_b^T / L^2 keeps u_b alone: c_2 = u_b, as the claim says. Edit Q and V and predict what comes out.',
+    plane: makePlane({ ...CONSTRUCTED, query: [0, 0, 1, 0], value: [0, 0, 0, 1] }),
   },
   {
     id: 'self-construct-typo',
     topic: 2,
     title: 'The same with a mistake in Q',
-    text: 'Q now keeps the direction of token 1 instead of turning it, so token 1 finds itself, and V leaves nothing of it: output 1 is 0. Set Q to 0, 0, 1, 0 to correct it.',
-    plane: makePlane({ keys: TRIANGLE, self: true, query: [1, 0, 0, 0], value: [0, 0, 0, 1], beta: 6 }),
+    text: 'Again x_2 = u_a and x_1 = u_b. Q now keeps u_b instead of turning u_a into it, so token 2 asks for nothing, q_2 = 0, and averages all values: c_2 is not u_b. Set Q to 0, 0, 1, 0 to correct it.',
+    plane: makePlane({ ...CONSTRUCTED, query: [0, 0, 0, 1], value: [0, 0, 0, 1] }),
   },
   {
     id: 'self-construct-scale',
     topic: 2,
     title: 'The same with V too long',
-    text: 'A V that is L times too long gives an output L times too far out. The weights do not change: they depend on Q and K alone.',
-    plane: makePlane({ keys: TRIANGLE, self: true, query: [0, 0, 1, 0], value: [0, 0, 0, 1.3], beta: 6 }),
+    text: 'Again x_2 = u_a and x_1 = u_b. V is L times too long, and so is the output: c_2 = L u_b. The weights do not change: they depend on Q and K alone.',
+    plane: makePlane({ ...CONSTRUCTED, query: [0, 0, 1, 0], value: [0, 0, 0, LENGTH] }),
   },
   {
     id: 'identity-and-permutation',
@@ -213,7 +215,7 @@ export const PRESETS: Preset[] = [
     id: 'rows-sum-to-one',
     topic: 3,
     title: 'Rows sum to one, columns do not',
-    text: 'Each token may attend only to itself and earlier tokens; its row sums to 1, however few keys are allowed. The weight that a token receives, over all rows, can be anything.',
+    text: 'Each token may attend only to itself and earlier tokens; the sum of its row, at the right, is 1, however few keys are allowed. What a token gets from all rows, the sum of its column, can be anything.',
     plane: makePlane({ keys: RING, self: true, causal: true, beta: 0.8, asking: 4 }),
   },
   {
@@ -227,7 +229,7 @@ export const PRESETS: Preset[] = [
     id: 'perturb-query',
     topic: 3,
     title: 'Perturbed query',
-    text: 'Three queries read the same keys. Move one: only its own column of weights and its own output change.',
+    text: 'Three queries read the same keys. Move one: only its own row of weights and its own output change.',
     plane: makePlane({ queries: [[1, 0.2], [-0.7, 0.8], [0.1, -1]], beta: 2 }), // prettier-ignore
   },
   {

@@ -13,6 +13,7 @@ import { plainText } from './text-format';
 import type { Report, Section } from './report-types';
 import { cellText } from './table-cells';
 
+const LEAD_SENTENCES = 3; // before a reader asks for more
 const FEW_BLOCKS = 2; // if no section has more, all sections are shown without tabs
 
 // Checks format and version; Python has checked the rest.
@@ -90,7 +91,19 @@ interface SectionProps {
 const WIDE_BLOCKS: Block['kind'][] = ['table', 'gallery'];
 
 export function SectionView({ section, showTitle, choices, setChoices }: SectionProps) {
+  const { first, lead, rest } = splitSection(section);
   const settings = textPairs(section.settings);
+  const block = (i: number) => (
+    <div key={i} class={WIDE_BLOCKS.includes(section.blocks[i].kind) ? 'part wide' : 'part'}>
+      <ErrorBoundary what={section.blocks[i]}>
+        <BlockView
+          {...{ choices, setChoices }}
+          block={section.blocks[i]}
+          id={`${section.name}.${i}`}
+        />
+      </ErrorBoundary>
+    </div>
+  );
   return (
     <section class="section">
       {showTitle && (
@@ -99,9 +112,17 @@ export function SectionView({ section, showTitle, choices, setChoices }: Section
         </h2>
       )}
       <Tiles tiles={section.tiles} />
+      {first >= 0 && <div class="lead-figure">{block(first)}</div>}
       <div class="words">
-        <TextList name="Findings" lines={section.findings} />
-        <TextList name="Advice" lines={section.advice} />
+        <TextList name="Findings" lines={lead.findings} />
+        <TextList name="Advice" lines={lead.advice} />
+        {rest.findings.length + rest.advice.length > 0 && (
+          <details>
+            <summary>More findings ({rest.findings.length + rest.advice.length})</summary>
+            <TextList name="Findings" lines={rest.findings} />
+            <TextList name="Advice" lines={rest.advice} />
+          </details>
+        )}
         {settings.length > 0 && (
           <details>
             <summary>Settings</summary>
@@ -116,17 +137,34 @@ export function SectionView({ section, showTitle, choices, setChoices }: Section
           </details>
         )}
       </div>
-      <div class="parts">
-        {section.blocks.map((block, i) => (
-          <div key={i} class={WIDE_BLOCKS.includes(block.kind) ? 'part wide' : 'part'}>
-            <ErrorBoundary what={block}>
-              <BlockView {...{ block, choices, setChoices }} id={`${section.name}.${i}`} />
-            </ErrorBoundary>
-          </div>
-        ))}
-      </div>
+      <div class="parts">{section.blocks.map((_, i) => i !== first && block(i))}</div>
     </section>
   );
+}
+
+interface Sentences {
+  findings: string[];
+  advice: string[];
+}
+
+// A section with many sentences opens with its first figure and three of them; the rest is behind
+// "More findings". Few sentences come first, as in a text.
+export function splitSection({ findings, advice, blocks }: Section): {
+  first: number; // index of the figure that leads, or -1
+  lead: Sentences;
+  rest: Sentences;
+} {
+  const first = blocks.findIndex(({ kind }) => kind === 'figure');
+  if (first < 0 || findings.length + advice.length <= LEAD_SENTENCES)
+    return { first: -1, lead: { findings, advice }, rest: { findings: [], advice: [] } };
+  const advised = Math.min(1, advice.length);
+  const found = Math.min(findings.length, LEAD_SENTENCES - advised);
+  const given = LEAD_SENTENCES - found;
+  return {
+    first,
+    lead: { findings: findings.slice(0, found), advice: advice.slice(0, given) },
+    rest: { findings: findings.slice(found), advice: advice.slice(given) },
+  };
 }
 
 // The key numbers of a section.

@@ -1,10 +1,9 @@
 // A figure: a plot with a readout by pointer and keyboard, options, downloads, and a table view.
 
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { toCsv } from '../shared/csv';
-import { DownloadButtons } from '../shared/download-buttons';
 import { DataTable } from '../shared/data-table';
-import { toFileName, csvFile } from '../shared/download';
+import { toFileName } from '../shared/download';
+import { COLUMN_PIXELS, SaveFigure } from '../shared/save-figure';
 import type { Mode } from '../shared/theme';
 import { BarPlot } from './bar-plot';
 import { figureSvg } from './svg-file';
@@ -46,13 +45,16 @@ export function Figure({ plot, title, options, change, height = 250, owner }: Fi
         <span class="tools">
           <LogSwitches {...{ plot, options, change }} />
           <Switch name="table" on={options.table} set={(on) => change({ ...options, table: on })} />
-          <DownloadButtons
+          <SaveFigure
             name={toFileName(fullTitle)}
-            what="this figure"
-            files={[
-              ['SVG', () => figureSvg({ title: fullTitle, plot, options, width, height }, mode)],
-              ['CSV', () => csvFile(toCsv(spellSpecialNumbers(table)))], // also with hidden values
-            ]}
+            mode={mode}
+            svg={({ mode: colors, columns, caption }) =>
+              figureSvg(
+                { title: caption ? fullTitle : '', plot, options, width: COLUMN_PIXELS[columns], height },
+                colors,
+              )
+            }
+            table={() => spellSpecialNumbers(table)} // also with hidden values
           />
         </span>
       </figcaption>

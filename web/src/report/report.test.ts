@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { DEFAULT_FIGURE_OPTIONS } from './figure-options';
 import { changeFigure, parseChoices, printChoices, figureOptions, type Choices } from './page-choices';
-import { checkReport } from './app';
+import { checkReport, splitSection } from './app';
 import { readPlot, type Lines } from './plot-data';
 import type { Report } from './report-types';
 import { cellText, compare, sortRows, type Cell } from './table-cells';
@@ -40,6 +40,25 @@ test('other data and later versions are rejected', () => {
   expect(() => checkReport({ format: 'attnlab-claims' })).toThrow('not a report');
   expect(() => checkReport([])).toThrow('not a report');
   expect(() => checkReport({ format: 'attnlab-report', version: 2 })).toThrow('version 2');
+});
+
+test('a section with many sentences opens with its first figure and three of them', () => {
+  const sentences = (name: string, count: number): string[] =>
+    Array.from({ length: count }, (_, i) => `${name} ${i}`);
+  const section = (findings: number, advice: number, kinds = ['table', 'figure', 'figure']) =>
+    splitSection({
+      findings: sentences('finding', findings),
+      advice: sentences('advice', advice),
+      blocks: kinds.map((kind) => ({ kind })),
+    } as unknown as Report['sections'][number]);
+  const many = section(8, 7);
+  expect(many.first).toBe(1);
+  expect(many.lead).toEqual({ findings: ['finding 0', 'finding 1'], advice: ['advice 0'] });
+  expect(many.rest.findings.length + many.rest.advice.length).toBe(12);
+  expect(section(1, 4).lead.advice).toHaveLength(2);
+  expect(section(4, 0).lead.findings).toHaveLength(3);
+  expect(section(2, 1).first).toBe(-1); // few sentences come first
+  expect(section(8, 7, ['table']).lead.findings).toHaveLength(8); // there is no figure
 });
 
 test.each<[Cell, string]>([

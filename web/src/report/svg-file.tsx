@@ -2,7 +2,6 @@
 
 import { render, type VNode } from 'preact';
 import { fitText, createMeasure, SANS, type Measure } from '../shared/text-width';
-import { svgFile } from '../shared/download';
 import { theme, type Mode } from '../shared/theme';
 import { barScale, barLegend, visibleBars, BarDrawing, BAR_HEIGHT } from './bar-plot';
 import { legendTexts, colorScale } from './heatmap-colors';
@@ -15,8 +14,8 @@ import type { Bars, Heatmap, Lines, Plot } from './plot-data';
 import { flatText, plainText } from './text-format';
 import type { FigureOptions } from './figure-options';
 
-const [TITLE, TEXT, ROW, EDGE, TOP] = [15, 11.5, 19, 14, 58];
-const MIN_WIDTH = 480;
+const [TITLE, TITLE_ROW, TEXT, ROW, EDGE, TOP] = [13.5, 19, 11.5, 19, 12, 34];
+const MAX_TITLE_LINES = 3;
 let measured: Measure | null = null;
 const measure: Measure = (text, size) =>
   (measured ??= createMeasure(document.createElement('canvas').getContext('2d')))(text, size);
@@ -24,7 +23,7 @@ const shorten = (text: string, limit: number, size = TEXT): string =>
   fitText(text, limit, (part) => measure(part, size));
 
 export interface FigureToSave {
-  title: string;
+  title: string; // empty for a figure without a caption
   plot: Plot;
   options: FigureOptions;
   width: number;
@@ -36,8 +35,8 @@ interface Drawing {
   bottom: number;
 }
 
-export function figureSvg({ title, plot, options, width: requestedWidth, height }: FigureToSave, mode: Mode): Blob {
-  const width = Math.max(MIN_WIDTH, requestedWidth);
+// The height is that of the content: nothing is left empty.
+export function figureSvg({ title, plot, options, width, height }: FigureToSave, mode: Mode): string {
   const paint = fileColors(mode);
   const { body, bottom } =
     plot.kind === 'lines'
@@ -46,7 +45,9 @@ export function figureSvg({ title, plot, options, width: requestedWidth, height 
         ? bars(plot, options, width, paint)
         : heatmap(plot, width, paint);
   const subtitle = plot.kind === 'heatmap' ? `${plot.z}, by ${plot.y}` : plot.y;
-  const totalHeight = bottom + EDGE;
+  const titleLines = title ? wrapText(plainText(title), width - 2 * EDGE, TITLE) : [];
+  const titleHeight = titleLines.length * TITLE_ROW;
+  const totalHeight = bottom + EDGE + titleHeight;
   const holder = document.createElement('div');
   render(
     <svg
@@ -58,19 +59,38 @@ export function figureSvg({ title, plot, options, width: requestedWidth, height 
       fill={paint.color('ink')}
       role="img"
     >
-      <title>{plainText(title)}</title>
+      <title>{plainText(title) || flatText(subtitle)}</title>
       <rect width={width} height={totalHeight} fill={theme(mode).color('page')} />
-      <text x={EDGE} y={24} font-size={TITLE} font-weight="600">
-        {shorten(plainText(title), width - 2 * EDGE, TITLE)}
-      </text>
-      <text x={EDGE} y={44} fill={paint.color('dim')}>
-        {shorten(flatText(subtitle), width - 2 * EDGE)}
-      </text>
-      {body}
+      {titleLines.map((line, i) => (
+        <text x={EDGE} y={22 + i * TITLE_ROW} font-size={TITLE} font-weight="600">
+          {line}
+        </text>
+      ))}
+      <g transform={`translate(0 ${titleHeight})`}>
+        <text x={EDGE} y={20} fill={paint.color('dim')}>
+          {shorten(flatText(subtitle), width - 2 * EDGE)}
+        </text>
+        {body}
+      </g>
     </svg>,
     holder,
   );
-  return svgFile(new XMLSerializer().serializeToString(holder.firstElementChild!));
+  return new XMLSerializer().serializeToString(holder.firstElementChild!);
+}
+
+// At most three lines, broken at spaces.
+function wrapText(text: string, width: number, size: number): string[] {
+  const wrapped: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = wrapped[wrapped.length - 1];
+    // bold letters are wider than they are measured
+    if (last !== undefined && measure(`${last} ${word}`, size) * 1.08 <= width)
+      wrapped[wrapped.length - 1] = `${last} ${word}`;
+    else wrapped.push(word);
+  }
+  const lines = wrapped.slice(0, MAX_TITLE_LINES);
+  if (wrapped.length > lines.length) lines.push(`${lines.pop()} …`);
+  return lines.map((line) => shorten(line, width, size * 1.08));
 }
 
 function lines(plot: Lines, options: FigureOptions, width: number, height: number, paint: PlotColors): Drawing {

@@ -1,6 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { matchesSearch, inCell, isolate, number, quoted, rounded, short, visible, whole } from './readable-text';
+import {
+  matchesSearch,
+  inCell,
+  isolate,
+  number,
+  quoted,
+  rounded,
+  sensible,
+  short,
+  visible,
+  whole,
+  wholePercent,
+} from './readable-text';
 
 describe('invisible characters', () => {
   it('get a sign or a name', () => {
@@ -85,6 +97,13 @@ describe('numbers', () => {
   });
 
   it('have an error bound that is never too small', () => {
+    expect(sensible(0.197344, 0.000004)).toBe('0.20');
+    expect(sensible(0.0432, 1e-5)).toBe('0.043');
+    expect(sensible(-0.00123)).toBe('−0.0012');
+    expect(sensible(1)).toBe('1.00');
+    expect(sensible(0)).toBe('0');
+    expect(sensible(0.2, 0.03)).toBe('0.20 ± 0.03'); // the error changes these digits
+    expect([0.64, 0.005, 1, 0].map(wholePercent)).toEqual(['64%', '0.5%', '100%', '0%']);
     expect(rounded(0.1234, 0.00041)).toBe('0.1234 ± 0.0005');
     expect(rounded(0.5, 0)).toBe('0.500000');
     expect(rounded(0.1, NaN)).toBe('0.100000');

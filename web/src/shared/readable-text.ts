@@ -164,8 +164,23 @@ export function rounded(value: number, bound: number): string {
   return `${number(value, decimals)} ± ${number(up, decimals)}`;
 }
 
+// A weight as a reader needs it: two decimals, or two digits if it is small. An error that would
+// change these digits is shown.
+export function sensible(value: number, bound = 0): string {
+  const size = Math.abs(value);
+  const decimals = size >= 0.1 || size === 0 ? 2 : Math.min(4, 1 - Math.floor(Math.log10(size)));
+  const text = number(value, decimals);
+  return bound > 0.5 * 10 ** -decimals ? `${text} ± ${number(bound, decimals)}` : text;
+}
+
 export function percent(value: number): string {
   return `${number(value * 100, Math.abs(value) < 0.1 ? 2 : 1)} %`;
+}
+
+// "64%" for a sentence; small ones keep a digit.
+export function wholePercent(value: number): string {
+  const percentage = value * 100;
+  return `${Math.abs(percentage) < 1 && percentage !== 0 ? number(percentage, 1) : number(percentage, 0)}%`;
 }
 
 // "1 token", "1,024 tokens"

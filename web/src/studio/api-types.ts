@@ -488,6 +488,10 @@ export interface ErrorResponse {
 export interface DoneEvent {}
 export interface SeeResponse {
   label: string;
+  /**
+   * The image's class in the run's data, if it is one of their images.
+   */
+  known_label: string | null;
   probabilities: LabelProbability[];
   capture: string | null;
 }

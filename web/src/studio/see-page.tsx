@@ -108,6 +108,7 @@ function Prediction({ result }: { result: SeeResponse }) {
       <p class="saying" role="status">
         <bdi>{plainText(result.label)}</bdi>
         {best && <span class="dim"> {formatPercent(best.probability)}</span>}
+        {result.known_label !== null && <KnownLabel result={result} />}
       </p>
       <div class="prediction">
         <Figure
@@ -118,5 +119,15 @@ function Prediction({ result }: { result: SeeResponse }) {
         />
       </div>
     </>
+  );
+}
+
+// What the data say about the image: a prediction that is wrong must not look like an answer.
+function KnownLabel({ result }: { result: SeeResponse }) {
+  const isRight = result.known_label === result.label;
+  return (
+    <span class={isRight ? 'known-label right' : 'known-label wrong'}>
+      {isRight ? '✓ as its label says' : <>✗ its label is <bdi>{plainText(result.known_label ?? '')}</bdi></>}
+    </span>
   );
 }

@@ -4,9 +4,9 @@ import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'p
 import type { Capture } from '../capture';
 import {
   clampChoices,
+  formatAddress,
   initialChoices,
-  parseFragment,
-  formatFragment,
+  parseAddress,
   type Choices,
 } from '../choices';
 import { createMeasure } from '../../shared/text-width';
@@ -20,6 +20,7 @@ import { Badges } from './badges';
 import { Controls } from './controls';
 import { ErrorBoundary } from '../../shared/error-boundary';
 import { Help } from './help';
+import { InterestingHeads } from './interesting-heads';
 import { useLoaded, useSize } from './hooks';
 import { listenForKeys } from './global-keys';
 import { usePrintCanvas } from './print-canvas';
@@ -34,8 +35,6 @@ export interface Host {
   notebook: boolean; // no URL fragment, no keys outside the element, a fixed height
   id: string; // prefix of element ids: a notebook can hold several widgets
 }
-
-const NARROW_PIXELS = 900;
 
 export function findView(id: string): View {
   return VIEWS.find((view) => view.id === id) ?? VIEWS[0];
@@ -55,10 +54,11 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
   const { alone, address } = useContext(PageContext);
   const [choices, setChoices] = useState<Choices>(() =>
     settleChoices(
-      parseFragment((host.notebook ? '' : address.read()) ?? '', initialChoices(capture.header)),
+      parseAddress((host.notebook ? '' : address.read()) ?? '', initialChoices(capture.header)),
       capture,
     ),
   );
+  const beforeFlow = useRef<Partial<Choices> | null>(null);
   const [mode, nextMode] = useColorMode(host);
   const [help, setHelp] = useState(false);
   const measure = useMemo(() => createMeasure(document.createElement('canvas').getContext('2d')), []);
@@ -70,6 +70,7 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
       setChoices((previous) => {
         const layerChanged = changes.layer !== undefined && changes.layer !== previous.layer;
         const resets = {
+          ...layerOfFlow(capture, previous, changes, beforeFlow),
           ...(changes.words !== undefined || changes.side !== undefined ? { zoom: null } : {}),
           ...(changes.side !== undefined ? { against: null } : {}), // it referred to the previous side
         };
@@ -81,9 +82,9 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
     [capture],
   );
   useAddressState(
-    formatFragment(choices, initialChoices(capture.header)),
+    formatAddress(choices, settleChoices(initialChoices(capture.header), capture)),
     (text) =>
-      setChoices(settleChoices(parseFragment(text, initialChoices(capture.header)), capture)),
+      setChoices(settleChoices(parseAddress(text, initialChoices(capture.header)), capture)),
     !host.notebook,
   );
 
@@ -168,10 +169,15 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
       <div role="tabpanel" id={`${host.id}-panel`} aria-labelledby={`${host.id}-tab-${view.id}`}>
         <Controls
           {...{ capture, view, choices, theme, change, zoom }}
-          narrow={size.width < NARROW_PIXELS}
           stepLayer={(by) => actions.stepLayer(choices, by)}
           stepHead={(by) => actions.stepHead(choices, by)}
         />
+        <InterestingHeads {...{ capture, view, choices, change }} />
+        {!missing && !choices.table && (
+          <p class="finding" aria-live="polite">
+            {shownDrawing?.summary}
+          </p>
+        )}
         <div class="drawing" ref={box} aria-busy={!loaded.view && !missing && !loaded.failure}>
           <div ref={top} />
           {missing && <p class="message">{missing}</p>}
@@ -204,12 +210,11 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
         {!missing && loaded.view && (
           <footer>
             <p class="caption">
-              {choices.table ? view.description : shownDrawing?.summary}{' '}
-              {!choices.table && shownDrawing?.note && <span class="dim">{shownDrawing.note}</span>}
+              {choices.table ? view.description : <span class="dim">{shownDrawing?.note}</span>}
             </p>
             <Downloads
-              {...{ view: loaded.view, frame, theme, measure, choices, change }}
-              drawing={() => drawing.current}
+              {...{ view: loaded.view, frame, measure, choices, change }}
+              mode={mode.now}
             />
           </footer>
         )}
@@ -221,6 +226,27 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
       {help && <Help id={host.id} views={VIEWS} close={() => setHelp(false)} />}
     </div>
   );
+}
+
+// The flow view opens on the last layer, where all layers have added to it. Another view then shows
+// the layer from before again.
+function layerOfFlow(
+  capture: Capture,
+  previous: Choices,
+  { view, layer }: Partial<Choices>,
+  before: { current: Partial<Choices> | null },
+): Partial<Choices> {
+  if (view === undefined || view === previous.view || layer !== undefined) return {};
+  if (view === 'flow') {
+    const last = Math.max(...capture.header.sides[previous.side].flow.layers, -1);
+    before.current = { layer: previous.layer, heads: previous.heads };
+    return last < 0 ? {} : { layer: last, heads: [] };
+  }
+  if (previous.view !== 'flow' || !before.current) return {};
+  const restored = before.current;
+  before.current = null;
+  const last = Math.max(...capture.header.sides[previous.side].flow.layers, -1);
+  return previous.layer === last ? restored : {};
 }
 
 function toggleTarget(choices: Choices, target: Target): Partial<Choices> {

@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks';
 import type { Capture } from '../capture';
-import type { Choices } from '../choices';
+import { DEFAULTS, type Choices } from '../choices';
 import type { Theme } from '../../shared/theme';
 import type { Control, View } from '../view';
 import { Scale, Search, Sinks, Threshold, Top, Weighting, Words, Zoom } from './display-controls';
@@ -21,7 +21,6 @@ export interface ControlsProps {
   view: View;
   choices: Choices;
   theme: Theme;
-  narrow: boolean;
   change: (changes: Partial<Choices>) => void;
   stepLayer: (by: number) => void;
   stepHead: (by: number) => void;
@@ -30,7 +29,16 @@ export interface ControlsProps {
 
 const SELECTION: Control[] = ['side', 'layer', 'step', 'flow', 'order'];
 const TOKEN_SETS: Control[] = ['heads', 'queries'];
-const DISPLAY: Control[] = ['scale', 'threshold', 'top', 'sinks', 'words', 'weighting', 'zoom'];
+const DISPLAY: Control[] = [
+  'search',
+  'scale',
+  'threshold',
+  'top',
+  'sinks',
+  'words',
+  'weighting',
+  'zoom',
+];
 const COMPONENTS: Record<Control, (props: ControlsProps) => preact.ComponentChild> = {
   side: SideSelect,
   layer: Layers,
@@ -49,42 +57,37 @@ const COMPONENTS: Record<Control, (props: ControlsProps) => preact.ComponentChil
   search: Search,
 };
 
+// One row: what is shown. The rest, how it is shown, is behind "More", unless it is in use.
 export function Controls(props: ControlsProps) {
-  const { view, narrow } = props;
-  const [expanded, setExpanded] = useState(false);
+  const { view, choices } = props;
+  const [expanded, setExpanded] = useState(() => usesDisplayOptions(choices));
   const renderControl = (control: Control) => {
     const Component = COMPONENTS[control];
     return view.controls.includes(control) && <Component key={control} {...props} />;
   };
-  const hasDisplay = [...DISPLAY, 'search' as const].some((each) => view.controls.includes(each));
-  const toolbar = (children: preact.ComponentChildren) => (
+  const hasDisplay = DISPLAY.some((each) => view.controls.includes(each));
+  return (
     <div class="controls" role="toolbar" aria-label="Display options">
-      {children}
-    </div>
-  );
-  if (!narrow)
-    return toolbar(
       <div class="row">
-        {[...SELECTION, ...TOKEN_SETS, 'search' as const, ...DISPLAY].map(renderControl)}
-      </div>,
-    );
-  return toolbar(
-    <>
-      <div class="row">
-        {SELECTION.map(renderControl)}
+        {[...SELECTION, ...TOKEN_SETS].map(renderControl)}
         {hasDisplay && (
-          <button type="button" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>
-            {expanded ? 'Fewer options' : 'Options'}
+          <button
+            type="button"
+            class="more"
+            aria-expanded={expanded}
+            onClick={() => setExpanded(!expanded)}
+          >
+            {expanded ? 'Fewer options' : 'More options'}
           </button>
         )}
-        {TOKEN_SETS.map(renderControl)}
       </div>
-      {hasDisplay && expanded && (
-        <div class="row">
-          {DISPLAY.map(renderControl)}
-          {renderControl('search')}
-        </div>
-      )}
-    </>,
+      {hasDisplay && expanded && <div class="row">{DISPLAY.map(renderControl)}</div>}
+    </div>
   );
+}
+
+// Whether one of the options behind "More" is not as usual, for example because of a link.
+function usesDisplayOptions(choices: Choices): boolean {
+  const names = ['scale', 'threshold', 'top', 'first', 'separators', 'words', 'weighting', 'search'] as const;
+  return names.some((name) => choices[name] !== DEFAULTS[name]);
 }

@@ -1,42 +1,29 @@
-// Download buttons: SVG, PNG and CSV of exactly what the page shows.
+// The button that shows the table, and "Save figure".
 
 import type { Choices } from '../choices';
-import { toCsv } from '../../shared/csv';
 import type { Measure } from '../../shared/text-width';
-import { renderPng } from '../paint-canvas';
-import { toFileName, csvFile, svgFile, type MakeFile } from '../../shared/download';
+import { toFileName } from '../../shared/download';
+import { COLUMN_PIXELS, SaveFigure, type SaveOptions } from '../../shared/save-figure';
 import { writeSvg } from '../write-svg';
-import type { Theme } from '../../shared/theme';
-import type { Drawing, Frame, View } from '../view';
-import { DownloadButtons } from '../../shared/download-buttons';
+import { theme as themeOf, type Mode } from '../../shared/theme';
+import { figureDrawing } from '../figure-drawing';
+import type { Frame, View } from '../view';
 
 interface DownloadsProps {
   view: View;
   frame: Frame;
-  theme: Theme;
+  mode: Mode;
   measure: Measure;
   choices: Choices;
   change: (changes: Partial<Choices>) => void;
-  drawing: () => Drawing | null;
 }
 
-export function Downloads({
-  view,
-  frame,
-  theme,
-  measure,
-  choices,
-  change,
-  drawing,
-}: DownloadsProps) {
+export function Downloads({ view, frame, mode, measure, choices, change }: DownloadsProps) {
   const { title } = frame.capture.header;
-  const name = fileName(title, view.id, frame.choices.layer);
-  const currentDrawing = (): Drawing => drawing() ?? view.draw(frame);
-  const files: [string, MakeFile][] = [
-    ['SVG', () => svgFile(writeSvg(currentDrawing(), `${title}: ${view.title}`, theme, measure))],
-    ['PNG', () => renderPng(currentDrawing(), theme, measure)],
-    ['CSV', () => csvFile(toCsv(view.table(frame)))],
-  ];
+  const svg = ({ mode: colors, columns, caption }: SaveOptions): string => {
+    const drawing = figureDrawing(view, { ...frame, width: COLUMN_PIXELS[columns] }, caption);
+    return writeSvg(drawing, `${title}: ${view.title}`, themeOf(colors), measure);
+  };
   return (
     <span class="group downloads">
       <button
@@ -47,7 +34,12 @@ export function Downloads({
       >
         {choices.table ? 'Drawing' : 'Table'}
       </button>
-      <DownloadButtons {...{ name, files }} what="what is shown" />
+      <SaveFigure
+        {...{ mode, svg }}
+        name={fileName(title, view.id, frame.choices.layer)}
+        table={() => view.table(frame)}
+        above
+      />
     </span>
   );
 }

@@ -177,7 +177,7 @@ export function DrawingArea(props: DrawingAreaProps) {
   return (
     <div class="drawing-area">
       <div
-        class={drawing.zoom ? 'area crosshair' : 'area'}
+        class={`area${drawing.zoom ? ' crosshair' : ''}${target?.pick && !pointed?.byKeyboard ? ' pointing' : ''}`}
         ref={area}
         tabIndex={0}
         role="application"

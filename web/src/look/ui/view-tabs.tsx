@@ -1,4 +1,4 @@
-// One tab for each view.
+// One tab for each view that the capture has data for, and for the current one.
 
 import type { Capture } from '../capture';
 import type { Choices } from '../choices';
@@ -14,16 +14,14 @@ interface Props {
 }
 
 export function ViewTabs({ id, capture, choices, change }: Props) {
-  const tabs = VIEWS.map((view) => {
-    const missingReason = view.missingReason(capture, choices);
-    return {
-      name: view.id,
-      title: underlineKey(view),
-      about: missingReason ?? `${view.description} Key: ${view.key}`,
-      look: missingReason ? 'faint' : '',
-      keys: view.key,
-    };
-  });
+  const tabs = VIEWS.filter(
+    (view) => view.id === choices.view || applies(view, capture, choices),
+  ).map((view) => ({
+    name: view.id,
+    title: underlineKey(view),
+    about: `${view.description} Key: ${view.key}`,
+    keys: view.key,
+  }));
   return (
     <Tabs
       label="Views"
@@ -33,6 +31,13 @@ export function ViewTabs({ id, capture, choices, change }: Props) {
       select={(view) => change({ view })}
       tabs={tabs}
     />
+  );
+}
+
+// Either kind of flow is enough for the flow view, which offers the other one.
+function applies(view: View, capture: Capture, choices: Choices): boolean {
+  return (['rollout', 'gradient'] as const).some(
+    (flow) => view.missingReason(capture, { ...choices, flow }) === null,
   );
 }
 

@@ -1,7 +1,7 @@
 // Cells of the compare view: the same pair of tokens on both sides and in the difference.
 
 import { sideName } from '../names';
-import { number, quoted, rounded } from '../../shared/readable-text';
+import { number, quoted, sensible } from '../../shared/readable-text';
 import type { Target } from '../view';
 import type { Alignment } from './align-tokens';
 import type { ComparedMaps, ComparedPair } from './compare-data';
@@ -45,7 +45,7 @@ function tooltipLines(pair: ComparedPair, maps: ComparedMaps, cells: CellIndex[]
     const [q, k] = cells[i];
     if (q < 0 || k < 0) return `${sideName(half.side)}: does not have these tokens`;
     const value = values[q * prepared.keys.length + k];
-    return `${sideName(half.side)}: ${rounded(value, prepared.errorBound(half.heads, q, k))}`;
+    return `${sideName(half.side)}: ${sensible(value, prepared.errorBound(half.heads, q, k))}`;
   });
   const [q, k] = cells[2];
   if (q < 0 || k < 0) return lines;

@@ -111,13 +111,16 @@ function makePanels(frame: Frame, pair: ComparedPair, maps: ComparedMaps,
   }
   const largest = largestValue(panels[0], panels[1]);
   let [left, top] = [PADDING, y];
-  return panels.map((each, i) => {
-    const placed = { ...each, x: left, y: top, fullColorValue: i < 2 ? largest
-      : largestValue(each) };
+  const place = (i: number): HeatmapPanel => {
+    const placed = { ...panels[i], x: left, y: top, fullColorValue: i < 2 ? largest
+      : largestValue(panels[i]) };
     if (sideBySide) left += w + GAP;
     else top += panelHeight(placed) + GAP;
     return placed;
-  });
+  };
+  if (!hasDifference) return [place(0), place(1)];
+  const difference = place(2); // first on the page: it is the answer
+  return [place(0), place(1), difference];
 }
 
 interface HeadsBlock {

@@ -7,7 +7,7 @@ import type { Next, Side } from '../capture-format';
 import { sideName } from '../names';
 import { toItems, maxAbs, prepareWeights, type Item,
   type PreparedWeights } from '../prepare-weights';
-import { count, number, percent, quoted, rounded, whole } from '../../shared/readable-text';
+import { count, number, percent, quoted, sensible, whole } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import { candidateRows, nextTokenCandidates, type Candidate } from './next-token-candidates';
@@ -177,7 +177,7 @@ function tokenTarget(
     pick: isGenerated && index > 0 ? { step: index } : undefined,
     tooltip: () => [
       `token ${index}: ${whole(items[index].text)}`,
-      ...(shaded ? [`attention ${rounded(row[index], bound())}`] : []),
+      ...(shaded ? [`attention ${sensible(row[index], bound())}`] : []),
       ...(probability !== null ? [`probability ${percent(probability)}`] : []),
     ],
   };

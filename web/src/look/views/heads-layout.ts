@@ -14,6 +14,8 @@ const ROW_HEIGHT = { min: 13, max: 26 };
 const STRIP_WIDTH = 96; // width of the strip with the weights of each head, in pixels
 const BOLD_FACTOR = 1.1; // how much wider bold text is
 const COLUMN_NAMES_HEIGHT = 22; // height of the column names
+const NUMBER_WIDTH = 38; // width of a weight beside a token
+const MIN_NUMBER_ROW = 13; // rows that are lower have no room for a number
 
 export interface Column {
   items: Item[];
@@ -32,6 +34,7 @@ export interface HeadsLayout {
   rowHeight: number;
   fontSize: number;
   cellWidth: number; // width of a strip's cell
+  numberWidth: number; // space for a weight beside each token; 0 if there is none
   left: number;
   width: number;
 }
@@ -48,7 +51,9 @@ export function layOutHeads(frame: Frame, layer: number): HeadsLayout {
   const fontSize = Math.min(14, rowHeight - 2);
   const strip = Math.min(STRIP_WIDTH, width * 0.12);
   const cell = Math.max(2, Math.min(8, Math.floor(strip / displayed.length)));
-  const stripSpace = displayed.length > strip / 2 ? 0 : cell * displayed.length + 6;
+  const cellWidth = displayed.length > strip / 2 ? 0 : cell;
+  const numberWidth = rowHeight >= MIN_NUMBER_ROW ? NUMBER_WIDTH : 0;
+  const stripSpace = (cellWidth ? cell * displayed.length + 6 : 0) + numberWidth;
   const maxLabelWidth = Math.max(48, Math.min(220, (width - 2 * stripSpace) * 0.32));
   const columns = (['left', 'right'] as const).map((side): Column => {
     const items = side === 'left' ? prepared.queries : prepared.keys;
@@ -62,7 +67,7 @@ export function layOutHeads(frame: Frame, layer: number): HeadsLayout {
       side,
       width: labelWidth,
       label: edge,
-      strip: side === 'left' ? left : edge + labelWidth + 6,
+      strip: side === 'left' ? left + numberWidth : edge + labelWidth + 6,
       x: edge + (side === 'left' ? 4 : -4),
     };
   });
@@ -73,7 +78,8 @@ export function layOutHeads(frame: Frame, layer: number): HeadsLayout {
     top,
     rowHeight,
     fontSize,
-    cellWidth: stripSpace ? cell : 0,
+    cellWidth,
+    numberWidth,
     left,
     width,
   };

@@ -3,8 +3,8 @@
 import { querySequence } from '../query-labels';
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
-import { colorStrength, type PreparedWeights } from '../prepare-weights';
-import { count, matchesSearch, isolate, short } from '../../shared/readable-text';
+import { colorStrength, maxAbs, type PreparedWeights } from '../prepare-weights';
+import { count, matchesSearch, isolate, sensible, short } from '../../shared/readable-text';
 import { headColor, headDash } from '../../shared/theme';
 import type { Frame, Mark } from '../view';
 import {
@@ -15,9 +15,12 @@ import {
   type Column,
   type HeadsLayout,
 } from './heads-layout';
-import { receivedWeights, type LineSet } from './strongest-lines';
+import { meanHead, receivedWeights, type LineSet } from './strongest-lines';
 
 const DOTS = [1.5, 3]; // dash pattern of negative weights
+const MAX_SHADE = 0.42; // opacity of the strongest shade; text on it has a contrast of at least 4.5
+const MIN_SHADE = 0.02;
+const MIN_NUMBER = 0.005; // smaller weights are not written
 
 export function headingMarks(layout: HeadsLayout, frame: Frame, layer: number): Mark[] {
   const side = frame.capture.header.sides[frame.choices.side];
@@ -169,16 +172,92 @@ export function lineMarks(
     const [opacities, widths] = [new Float32Array(size), new Float32Array(size)];
     group.forEach((line, i) => {
       const strength = colorStrength(Math.abs(lines.weights[line]) / lines.largest, choices.scale);
+      const at = 0.5 + headOffset(lines.headIndices[line], displayed.length);
       points[4 * i] = columns[0].x;
-      points[4 * i + 1] = top + (lines.queries[line] + 0.5) * rowHeight;
+      points[4 * i + 1] = top + (lines.queries[line] + at) * rowHeight;
       points[4 * i + 2] = columns[1].x;
-      points[4 * i + 3] = top + (lines.keys[line] + 0.5) * rowHeight;
+      points[4 * i + 3] = top + (lines.keys[line] + at) * rowHeight;
       opacities[i] = Math.max(0.04, strength * (fewLines ? 0.95 : 0.8));
       widths[i] = fewLines ? 0.75 + 2 * strength : 0.75 + 0.5 * strength;
     });
     const { head } = displayed[lines.headIndices[group[0]]];
     const dash = lines.weights[group[0]] < 0 ? DOTS : fewLines ? lineDash(head, prepared) : [];
     return { kind: 'lines', points, opacities, widths, stroke: lineColor(head), dash };
+  });
+}
+
+const HEADS_SIDE_BY_SIDE = 8; // more heads share places
+const SPREAD = 0.6; // of the height of a row
+
+// Lines of different heads end at different heights of a row, so that none hides another.
+function headOffset(index: number, heads: number): number {
+  const places = Math.min(heads, HEADS_SIDE_BY_SIDE);
+  return (((index % places) + 0.5) / places - 0.5) * SPREAD;
+}
+
+// The weight of each item of a column, if tokens of the other one are selected: their sum over the
+// displayed heads' mean. Null if nothing is selected.
+export function selectedWeights(
+  { prepared }: HeadsLayout,
+  column: Column,
+  queryIndices: number[] | null,
+  keyIndices: number[] | null,
+): Float32Array | null {
+  const mean = meanHead(prepared);
+  if (column.side === 'left') {
+    if (!keyIndices?.length) return null;
+    return Float32Array.from(prepared.queries, (_, q) =>
+      queryIndices && !queryIndices.includes(q) ? 0 : mean.cell(q, keyIndices[0]),
+    );
+  }
+  if (!queryIndices?.length) return null;
+  const row = prepared.sum(mean.heads, queryIndices);
+  return keyIndices ? row.map((value, key) => (keyIndices.includes(key) ? value : 0)) : row;
+}
+
+// Shades the tokens themselves and writes their weights beside them.
+export function weightMarks(
+  layout: HeadsLayout,
+  column: Column,
+  weights: Float32Array,
+  choices: Choices,
+): Mark[] {
+  const { displayed, top, rowHeight, fontSize, numberWidth, cellWidth } = layout;
+  const largest = maxAbs(weights);
+  if (!(largest > 0)) return [];
+  const color = displayed.length === 1 ? lineColor(displayed[0].head) : 'accent';
+  const left = column.side === 'left';
+  const strip = cellWidth * displayed.length;
+  return Array.from(weights).flatMap((weight, i): Mark[] => {
+    const strength = colorStrength(Math.abs(weight) / largest, choices.scale);
+    if (!(strength > MIN_SHADE)) return [];
+    const y = top + i * rowHeight;
+    return [
+      {
+        kind: 'rect',
+        x: left ? column.label - column.width : column.label,
+        y: y + 0.5,
+        w: column.width,
+        h: rowHeight - 1,
+        fill: color,
+        opacity: MAX_SHADE * strength,
+        radius: 3,
+      },
+      ...(numberWidth && Math.abs(weight) >= MIN_NUMBER
+        ? [
+            {
+              kind: 'text' as const,
+              x: left ? column.strip - 4 : column.strip + strip + 4,
+              y: y + 0.5 * rowHeight + fontSize * 0.33,
+              size: Math.min(12, fontSize),
+              text: sensible(weight),
+              anchor: left ? ('end' as const) : ('start' as const),
+              bold: strength > 0.5,
+              limit: numberWidth,
+            },
+          ]
+        : []),
+    ];
   });
 }
 
@@ -254,6 +333,7 @@ export function labelMarks(
   layout: HeadsLayout,
   column: Column,
   selected: number[] | null,
+  weights: Float32Array | null, // shaded tokens are never dim, which would be hard to read
   choices: Choices,
 ): Mark[] {
   const { prepared, top, rowHeight, fontSize } = layout;
@@ -304,7 +384,7 @@ export function labelMarks(
         anchor: left ? 'end' : 'start',
         bold: selectedSet.has(i),
         limit: column.width - 8,
-        fill: item.special || hidden[i] ? 'dim' : 'ink',
+        fill: (item.special || hidden[i]) && !weights?.[i] ? 'dim' : 'ink',
       },
     ];
   });

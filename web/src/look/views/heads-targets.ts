@@ -2,7 +2,7 @@
 
 import type { Choices } from '../choices';
 import type { PreparedWeights } from '../prepare-weights';
-import { number, quoted, rounded, whole } from '../../shared/readable-text';
+import { number, quoted, sensible, whole } from '../../shared/readable-text';
 import type { Target } from '../view';
 import type { Column, HeadsLayout } from './heads-layout';
 import { meanHead, type DisplayedHead } from './strongest-lines';
@@ -19,7 +19,7 @@ export function tokenTargets(layout: HeadsLayout, column: Column, choices: Choic
     return {
       x: left ? column.strip : column.label - 4,
       y: top + i * rowHeight,
-      w: column.width + (layout.cellWidth ? layout.cellWidth * layout.displayed.length + 6 : 0) + 4,
+      w: column.width + layout.cellWidth * layout.displayed.length + 10,
       h: rowHeight,
       label: `${name} ${quoted(item.text)}${isSelected ? ', selected' : ''}`,
       key: `${left ? 'q' : 'k'}${item.tokens[0]}`,
@@ -27,6 +27,8 @@ export function tokenTargets(layout: HeadsLayout, column: Column, choices: Choic
       preview: left ? { queries: item.tokens, key: null } : { key: item.tokens[0] },
       toggles: left ? { set: 'queries', index: item.tokens[0] } : undefined,
       tooltip: () => (left ? queryTooltip(layout, i) : keyTooltip(layout, i)),
+      // beside its own column: what was asked for is the other one
+      tooltipSpan: left ? [0, column.x] : [column.x, Infinity],
     };
   });
 }
@@ -47,7 +49,7 @@ function queryTooltip({ prepared, displayed }: HeadsLayout, query: number): stri
     `attends to (${mean.name}):`,
     ...strongest.map((key) => {
       const top = displayed.length > 1 ? describeTopHead(displayed, prepared, query, key) : '';
-      const weight = rounded(row[key], prepared.errorBound(mean.heads, query, key));
+      const weight = sensible(row[key], prepared.errorBound(mean.heads, query, key));
       return `${weight}  ${quoted(prepared.keys[key].text)}${top}`;
     }),
     ...(strongest.length ? [] : ['no visible token']),
@@ -77,7 +79,7 @@ function keyTooltip({ prepared, displayed }: HeadsLayout, key: number): string[]
     `gets attention (${mean.name}) from:`,
     ...strongest.map((query) => {
       const top = displayed.length > 1 ? describeTopHead(displayed, prepared, query, key) : '';
-      const weight = rounded(column[query], prepared.errorBound(mean.heads, query, key));
+      const weight = sensible(column[query], prepared.errorBound(mean.heads, query, key));
       return `${weight}  ${quoted(prepared.queries[query].text)}${top}`;
     }),
     ...(strongest.length ? [] : ['no visible token']),

@@ -11,6 +11,7 @@ import {
 } from '../../../test-support/file-captures';
 import type { Frame, Mark } from '../view';
 import { cross } from './cross';
+import { sensible } from '../../shared/readable-text';
 import { heads } from './heads';
 import { receivedWeights, strongestLines, type DisplayedHead } from './strongest-lines';
 import { matrix } from './matrix';
@@ -279,7 +280,7 @@ describe('matrix', () => {
     for (let q = 0; q < T; q += 1) {
       for (let k = 0; k < S; k += 1) {
         expect(cell(drawing, q, k)?.tooltip?.()[1]).toContain(
-          WEIGHTS[(T + q) * S + k].toFixed(6).replace(/^0\.000000$/, '0'),
+          sensible(WEIGHTS[(T + q) * S + k]),
         );
       }
     }
@@ -291,7 +292,7 @@ describe('matrix', () => {
   it('shows the mean of several heads, and the largest head', async () => {
     const tip = cell(matrix.draw(await frame()), 1, 2)?.tooltip?.() ?? [];
     const [a, b] = [WEIGHTS[S + 2], WEIGHTS[(T + 1) * S + 2]];
-    expect(tip[1]).toContain(((a + b) / 2).toFixed(6));
+    expect(tip[1]).toContain(sensible((a + b) / 2));
     expect(tip[2]).toContain(`head ${b > a ? 1 : 0}`);
     expect(tip.join(' ')).toContain('sum of the row');
   });

@@ -4,13 +4,21 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
 import { itemIndices, prepareWeights, type PreparedWeights } from '../prepare-weights';
-import { count, number, quoted } from '../../shared/readable-text';
+import { count, number, quoted, wholePercent } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, View } from '../view';
 import { PADDING, layOutHeads, type HeadsLayout } from './heads-layout';
-import { headingMarks, labelMarks, ruleMarks, stripMarks, lineMarks } from './heads-marks';
+import {
+  headingMarks,
+  labelMarks,
+  lineMarks,
+  ruleMarks,
+  selectedWeights,
+  stripMarks,
+  weightMarks,
+} from './heads-marks';
 import { tokenTargets } from './heads-targets';
-import { displayedHeads, strongestLines, type LineSet } from './strongest-lines';
+import { displayedHeads, meanHead, strongestLines, type LineSet } from './strongest-lines';
 
 export function weightsNeeded(choices: Choices, layer: number): Need[] {
   return [
@@ -46,13 +54,15 @@ export function drawHeads(frame: Frame, layer: number): Drawing {
   const { prepared, displayed, columns, top, rowHeight } = layout;
   const { queryIndices, keyIndices } = selectedIndices(prepared, choices);
   const lines = linesToDraw(prepared, displayed, choices);
+  const weights = columns.map((each) => selectedWeights(layout, each, queryIndices, keyIndices));
   const marks: Mark[] = [
     ...headingMarks(layout, frame, layer),
     ...ruleMarks(layout, frame, layer),
     ...lineMarks(layout, lines, choices),
     ...stripMarks(layout, queryIndices, keyIndices, choices),
-    ...labelMarks(layout, columns[0], queryIndices, choices),
-    ...labelMarks(layout, columns[1], keyIndices, choices),
+    ...columns.flatMap((each, i) => (weights[i] ? weightMarks(layout, each, weights[i], choices) : [])),
+    ...labelMarks(layout, columns[0], queryIndices, weights[0], choices),
+    ...labelMarks(layout, columns[1], keyIndices, weights[1], choices),
   ];
   return {
     width: frame.width,
@@ -76,6 +86,8 @@ function summarize(
 ): string {
   const { prepared, displayed } = layout;
   const side = frame.capture.header.sides[frame.choices.side];
+  if (queryIndices?.length === 1 && !keyIndices)
+    return `${layerTitle(side, layer)}, ${describeQuery(prepared, queryIndices[0])}.`;
   const from = queryIndices
     ? queryIndices
         .map((i) => quoted(prepared.queries[i].text))
@@ -90,6 +102,24 @@ function summarize(
     `${displayed.length > 1 ? count(displayed.length, 'head') : displayed[0].name}: ` +
     `attention from ${from}${queryIndices && queryIndices.length > 5 ? ', …' : ''} to ${to}.`
   );
+}
+
+// "head 1: “it” attends mostly to “animal” (64%)"
+export function describeQuery(prepared: PreparedWeights, query: number): string {
+  const mean = meanHead(prepared);
+  const row = mean.row(query);
+  const order = Array.from(row.keys())
+    .filter((key) => row[key] !== 0)
+    .sort((one, other) => Math.abs(row[other]) - Math.abs(row[one]));
+  const share = (key: number): string =>
+    prepared.layer.normalised && prepared.unchanged ? wholePercent(row[key]) : number(row[key], 2);
+  const name = (key: number): string => `${quoted(prepared.keys[key].text)} (${share(key)})`;
+  const subject = `${mean.name}: ${quoted(prepared.queries[query].text)}`;
+  if (!order.length) return `${subject} attends to no visible token`;
+  const [first, second] = order;
+  if (Math.abs(row[first]) >= 0.5 || second === undefined)
+    return `${subject} attends mostly to ${name(first)}`;
+  return `${subject} attends most to ${name(first)}, then to ${name(second)}`;
 }
 
 function describeLeftOut(lines: LineSet): string | undefined {

@@ -1,5 +1,6 @@
-// Marks that show attention over a picture. The picture becomes gray with low contrast, so that
-// colors are visible on light and dark areas. Patches with the largest weights get a frame.
+// Marks that show attention over a picture. The picture becomes a dark gray with low contrast, and
+// attention light: so a brighter patch always gets more attention, whether its pixels are black or
+// white. Patches with the largest weights get a frame.
 
 import type { Capture } from '../capture';
 import type { Choices } from '../choices';
@@ -9,15 +10,15 @@ import type { Mark } from '../view';
 import type { Rect } from './heatmap-panel';
 import { rectMark, lineMark, linesMark, textMark } from './marks';
 
-const MIN_GRAY = 70; // of 255, after the contrast is reduced
-const MAX_GRAY = 185;
-const MAX_OPACITY = 0.85; // largest opacity
+const MIN_GRAY = 24; // of 255, after the contrast is reduced
+const MAX_GRAY = 84;
+const MAX_OPACITY = 0.88; // largest opacity
 const MIN_STRENGTH = 0.02;
 const MIN_FRAME_FRACTION = 0.05; // smallest fraction of the largest weight that gets a frame
 
-// Orange and blue are distinct for color-blind readers, and both work on medium gray.
-const POSITIVE_COLOR = '#ff8a00';
-const NEGATIVE_COLOR = '#2f8fff';
+// Yellow and blue are distinct for color-blind readers, and both are much lighter than the gray.
+const POSITIVE_COLOR = '#ffc21a';
+const NEGATIVE_COLOR = '#7cc4ff';
 const [BLACK, WHITE] = ['#000000', '#ffffff'];
 
 const grays = new WeakMap<Uint8Array, Uint8Array>();

@@ -14,8 +14,9 @@ import {
   makeSide,
   drawingTexts,
 } from '../../../test-support/view-captures';
+import { sensible } from '../../shared/readable-text';
 import { image } from './image';
-import { lowContrastGray, patchAt, patchRect, strongestPatches } from './image-marks';
+import { heatMarks, lowContrastGray, patchAt, patchRect, strongestPatches } from './image-marks';
 
 // A picture of 3 x 2 patches after `first` other tokens.
 function capture(
@@ -67,7 +68,32 @@ function capture(
 const pictures = (marks: Mark[]) =>
   marks.flatMap((mark) => (mark.kind === 'picture' ? [mark] : []));
 
+const luminance = (color: number[]): number =>
+  0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2];
+
 describe('the image view', () => {
+  it('shows more attention as brighter, on black pixels as on white ones', async () => {
+    const frame = await loadFrame(image, capture(1, 2, 0));
+    const picture = frame.capture.header.sides[0].sequences[0].image;
+    if (!picture) throw new Error('no picture');
+    const area = { x: 0, y: 0, w: 20, h: 10 };
+    // the luminance of a patch of these pixels, whose weight is this fraction of the largest one
+    const shown = (pixel: number, fraction: number): number => {
+      const pixels = new Uint8Array(picture.width * picture.height * 3).fill(pixel);
+      const [gray] = lowContrastGray({ bytes: () => pixels } as unknown as Capture, picture);
+      const [mark] = heatMarks(area, picture, [fraction, 0], 1, 'linear');
+      if (mark?.kind !== 'rect') return gray;
+      const color = [1, 3, 5].map((i) => parseInt(String(mark.fill).slice(i, i + 2), 16));
+      const opacity = mark.opacity ?? 1;
+      return opacity * luminance(color) + (1 - opacity) * gray;
+    };
+    fc.assert(
+      fc.property(fc.nat(255), fc.nat(255), fc.double({ min: 0, max: 0.6, noNaN: true }), (most, other, less) => {
+        expect(shown(most, 1)).toBeGreaterThan(shown(other, less) + 25);
+      }),
+    );
+  });
+
   it('needs an image', () => {
     const blocks = new ArrayBlocks();
     const text = openCapture(blocks, [
@@ -108,7 +134,7 @@ describe('the image view', () => {
     expect(patch?.pick).toEqual({ queries: [4] });
     const weight = frame.capture.weights(0, 0).at(1, 0, 4);
     expect(patch?.label).toBe(`patch 2,2: attention ${weight.toFixed(4)}`);
-    expect(patch?.tooltip?.()[1]).toContain(weight.toFixed(3));
+    expect(patch?.tooltip?.()[1]).toBe(`gets ${sensible(weight)}`);
     expect(drawing.targets[0].label).toContain('“[0]”, selected as query');
     expect(drawing.targets[0].pick).toEqual({ queries: [0] });
     const drawingOfPatch = image.draw(
@@ -148,17 +174,17 @@ describe('the image view', () => {
     const { image: picture } = frame.capture.header.sides[0].sequences[0];
     if (!picture) throw new Error('no image');
     const gray = lowContrastGray(frame.capture, picture);
-    expect(Math.min(...gray)).toBeGreaterThanOrEqual(70);
-    expect(Math.max(...gray)).toBeLessThanOrEqual(185);
+    expect(Math.min(...gray)).toBeGreaterThanOrEqual(24);
+    expect(Math.max(...gray)).toBeLessThanOrEqual(84);
     expect([gray[3], gray[4]]).toEqual([gray[5], gray[5]]);
   });
 
   it('marks negative weights by hue and by a minus sign', async () => {
     const drawing = image.draw(await loadFrame(image, capture(3, 2, 1, { scale: -1 })));
-    expect(drawing.marks.some((mark) => mark.kind === 'rect' && mark.fill === '#2f8fff')).toBe(
+    expect(drawing.marks.some((mark) => mark.kind === 'rect' && mark.fill === '#7cc4ff')).toBe(
       true,
     );
-    expect(drawing.marks.some((mark) => mark.kind === 'rect' && mark.fill === '#ff8a00')).toBe(
+    expect(drawing.marks.some((mark) => mark.kind === 'rect' && mark.fill === '#ffc21a')).toBe(
       false,
     );
     expect(layoutProblems(drawing)).toEqual([]);

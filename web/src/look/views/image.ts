@@ -4,7 +4,7 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { sideName } from '../names';
 import { maxAbs } from '../prepare-weights';
-import { number, percent, rounded } from '../../shared/readable-text';
+import { number, percent, sensible } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Need, Target, View } from '../view';
 import { flowMapIndex } from './flow-data';
@@ -108,7 +108,7 @@ function mainPictureMarks({ capture, choices }: Frame, scene: ImageScene,
   const { image, weights, selfAttention, queries } = scene;
   const strongest = strongestPatches(weights, image, MAX_NUMBERED);
   const queryPatches = selfAttention ? queries.filter((each) => isPatch(image, each)) : [];
-  const colorText = `Full color: ${number(maxAbs(weights), 3)}`;
+  const colorText = `Brighter: more attention, up to ${number(maxAbs(weights), 2)}`;
   const rankText = strongest.length > 1 ? `; 1 to ${strongest.length}: largest weights` : '';
   const queryText = queryPatches.length > 0 ? '; ✚: the query' : '';
   return [
@@ -127,7 +127,7 @@ function patchTarget(scene: ImageScene, large: Rect, token: number): Target {
   const name = tokenName(scene, token);
   const querySuffix = selfAttention && queries.includes(token) ? ', selected as query' : '';
   const value = (): string => (queries.length > 1 ? number(weights[token])
-    : rounded(weights[token], prepared.errorBound(prepared.heads, queries[0], token)));
+    : sensible(weights[token], prepared.errorBound(prepared.heads, queries[0], token)));
   return {
     ...patchRect(large, image, token),
     label: `${name}: attention ${number(weights[token])}${querySuffix}`,

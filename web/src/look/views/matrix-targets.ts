@@ -2,7 +2,7 @@
 
 import type { Choices } from '../choices';
 import type { Item, PreparedWeights } from '../prepare-weights';
-import { number, quoted, rounded, whole } from '../../shared/readable-text';
+import { number, quoted, sensible, whole } from '../../shared/readable-text';
 import type { Frame, Target } from '../view';
 import { LABEL_HEIGHT, PADDING, type MatrixLayout } from './matrix-layout';
 
@@ -64,7 +64,7 @@ function cellTooltip(
   const value = displayed.values[q * prepared.keys.length + k];
   const lines = [
     `${quoted(query.text, 60)} attends to ${quoted(key.text, 60)}`,
-    `${rounded(value, prepared.errorBound(displayed.heads, q, k))}  ${displayed.name}`,
+    `${sensible(value, prepared.errorBound(displayed.heads, q, k))}  ${displayed.name}`,
   ];
   if (prepared.hidden[k]) lines.push('this key is hidden as a sink');
   else if (isMasked(frame, prepared, query, key))

@@ -3,7 +3,7 @@
 import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { layerName } from '../names';
-import { number, quoted, rounded } from '../../shared/readable-text';
+import { number, quoted, sensible } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import {
@@ -103,7 +103,7 @@ function keyTooltip(pair: QueryKeyPair, key: number): string[] {
   if (scores) lines.push(`score ${number(scores[key], 5)}`);
   if (!allowed[key]) lines.push('masked: the query may not attend to it');
   if (softmax) lines.push(`softmax ${number(softmax[key], 6)}`);
-  return [...lines, `weight ${rounded(captured[key], errorBound(key))}`];
+  return [...lines, `weight ${sensible(captured[key], errorBound(key))}`];
 }
 
 function summarize(pair: QueryKeyPair): string {

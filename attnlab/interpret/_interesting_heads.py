@@ -1,0 +1,156 @@
+"""Choose the heads that say most about an input, and what a page opens with.
+
+A head is trivial if a rule that does not read the text predicts it: attend to yourself, to your
+neighbor, to the first token, to separators, or to everything alike. So the key of a query counts
+only if it is none of these, and only the weight above uniform attention, w - 1/n. A head's score is
+the mean of its three largest such weights: a head that finds one antecedent is worth a look, even
+if it does nothing elsewhere.
+
+Letters: H heads, T queries, S keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnlab.interpret._head_patterns import allowed_keys
+from attnlab.interpret._records import Capture, CapturePanel, Highlight, InitialView, Layer
+from attnlab.interpret._records import Sequence as Tokens
+
+MAX_TELLING = 3  # heads that are listed because of what they attend to
+MAX_HIGHLIGHTS = 8
+SCORED_QUERIES = 3
+MIN_SCORE = 0.02  # less is not worth a look
+MIN_KEYS = 3  # a query that sees fewer keys chooses nothing
+TRIVIAL_PATTERNS = ("uniform", "local")  # no label that makes a head worth a look
+
+
+@dataclass(frozen=True)
+class ScoredHead:
+    """A head, its clearest query and key, and how far it is from trivial patterns."""
+
+    score: float
+    highlight: Highlight
+
+
+def find_highlights(panel: CapturePanel) -> list[Highlight]:
+    """The most telling heads first, then the clearest head of each pattern. No head twice."""
+    scored = [
+        head
+        for number, layer in enumerate(panel.layers)
+        if layer.weights is not None and not layer.start
+        for head in _score_layer(panel, number, layer)
+    ]
+    scored.sort(key=lambda head: -head.score)
+    chosen = [head.highlight for head in scored[:MAX_TELLING] if head.score > MIN_SCORE]
+    clearest = sorted(
+        (head.highlight for head in scored),
+        key=lambda each: -_pattern_score(panel, each),
+    )
+    labels = set(TRIVIAL_PATTERNS) | {each.pattern for each in chosen} | {""}
+    for highlight in clearest:
+        if highlight.pattern not in labels and len(chosen) < MAX_HIGHLIGHTS:
+            labels.add(highlight.pattern)
+            chosen.append(highlight)
+    return chosen
+
+
+def opening_view(capture: Capture) -> InitialView | None:
+    """What a page shows first: the difference of two panels, or the most telling head."""
+    if len(capture.panels) > 1:
+        layer, head = _most_changed(*capture.panels)
+        return InitialView("compare", layer, head)
+    if not capture.highlights:
+        return None
+    best = capture.highlights[0]
+    panel = capture.panels[0]
+    layer = panel.layers[best.layer]
+    keys = panel.sequences[panel.sequence_indices[best.layer][1]]
+    view = "image" if keys.image is not None else "cross" if layer.kind == "cross" else "heads"
+    return InitialView(view, best.layer, best.head, best.query)
+
+
+def _pattern_score(panel: CapturePanel, highlight: Highlight) -> float:
+    patterns = panel.patterns[highlight.layer] if panel.patterns else []
+    return patterns[highlight.head].scores[highlight.pattern] if highlight.pattern else 0.0
+
+
+def _score_layer(panel: CapturePanel, number: int, layer: Layer) -> list[ScoredHead]:
+    queries, keys = (panel.sequences[index] for index in panel.sequence_indices[number])
+    assert layer.weights is not None
+    H, T, S = layer.weights.shape
+    allowed = allowed_keys(layer, T, S)
+    counted = allowed & _telling_pairs(layer, queries, keys)
+    seen = allowed.sum(-1)  # (T,)
+    counted &= ((seen >= MIN_KEYS) & _telling_queries(queries))[:, None]
+    patterns = panel.patterns[number] if panel.patterns else []
+    heads = []
+    for head in range(H):  # one at a time: the weights may be large
+        weights = layer.weights[head].detach().float().abs() * allowed  # (T, S)
+        weights = torch.nan_to_num(weights / weights.sum(-1, keepdim=True), 0.0, 0.0, 0.0)
+        largest, key = (weights * counted).max(-1)  # (T,)
+        gain = torch.where(counted.any(-1), largest - 1 / seen.clamp(min=1), -1.0)
+        query = int(gain.argmax())
+        top = gain.topk(min(SCORED_QUERIES, T)).values.clamp(min=0)
+        pattern = patterns[head].label if patterns else ""
+        highlight = Highlight(
+            number, head, query, int(key[query]), round(float(largest[query]), 4), pattern
+        )
+        heads.append(ScoredHead(float(top.mean()), highlight))
+    return heads
+
+
+def _telling_queries(queries: Tokens) -> Tensor:
+    """(T,): words, not separators; of a vision model its class token, if it has one."""
+    special = torch.tensor(queries.special, dtype=torch.bool)
+    if queries.image is not None and queries.image.first:
+        return torch.arange(len(special)) < queries.image.first
+    return special if special.all() else ~special
+
+
+def _telling_pairs(layer: Layer, queries: Tokens, keys: Tokens) -> Tensor:
+    """(T, S): keys that no trivial pattern predicts for a query."""
+    T, S = len(queries.texts), len(keys.texts)
+    telling = ~torch.tensor(keys.special, dtype=torch.bool)
+    if keys.image is None:
+        telling = telling & (torch.arange(S) > 0)
+    else:
+        patch = torch.arange(S) - keys.image.first
+        telling = (patch >= 0) & (patch < keys.image.rows * keys.image.columns)
+    pairs = telling.expand(T, S).clone()
+    if layer.kind == "self" and T == S:
+        pairs &= ~_neighbors(keys)
+    return pairs
+
+
+def _neighbors(tokens: Tokens) -> Tensor:
+    """(S, S): a token, the tokens beside it and the rest of its word; of a patch the eight patches
+    around it."""
+    positions = torch.arange(len(tokens.texts))
+    if tokens.image is None:
+        words = torch.tensor(tokens.words)
+        same_word = (words[:, None] == words) & (words >= 0)
+        return ((positions[:, None] - positions).abs() <= 1) | same_word
+    patch = positions - tokens.image.first
+    row, column = patch // tokens.image.columns, patch % tokens.image.columns
+    near = ((row[:, None] - row).abs() <= 1) & ((column[:, None] - column).abs() <= 1)
+    is_patch = (patch >= 0) & (patch < tokens.image.rows * tokens.image.columns)
+    return near & is_patch[:, None] & is_patch
+
+
+def _most_changed(first: CapturePanel, second: CapturePanel) -> tuple[int, int | None]:
+    """The layer and head whose weights differ most between two panels of the same shape; without
+    such a pair, the first layer."""
+    best, most = (0, None), 0.0
+    for number, (one, other) in enumerate(zip(first.layers, second.layers, strict=False)):
+        if one.weights is None or other.weights is None:
+            continue
+        if one.weights.shape != other.weights.shape:
+            return 0, None
+        change = 0.5 * (one.weights - other.weights).abs().sum(-1).mean(-1)  # (H,)
+        if float(change.max()) > most:
+            most, best = float(change.max()), (number, int(change.argmax()))
+    return best
