@@ -12,6 +12,7 @@ Letters: H heads, T queries, S keys.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ MAX_TELLING = 3  # heads that are listed because of what they attend to
 MAX_HIGHLIGHTS = 8
 SCORED_QUERIES = 3
 MIN_SCORE = 0.02  # less is not worth a look
+MAX_ALIGNED = 512  # tokens of texts that are aligned
 MIN_KEYS = 3  # a query that sees fewer keys chooses nothing
 TRIVIAL_PATTERNS = ("uniform", "local")  # no label that makes a head worth a look
 
@@ -142,15 +144,55 @@ def _neighbors(tokens: Tokens) -> Tensor:
 
 
 def _most_changed(first: CapturePanel, second: CapturePanel) -> tuple[int, int | None]:
-    """The layer and head whose weights differ most between two panels of the same shape; without
-    such a pair, the first layer."""
-    best, most = (0, None), 0.0
-    for number, (one, other) in enumerate(zip(first.layers, second.layers, strict=False)):
+    """The layer and head whose weights differ most between two panels of the same shape, on the
+    tokens that both have; without such a pair, the first layer."""
+    best: tuple[int, int | None] = (0, None)
+    most = 0.0
+    if [len(layer.heads) for layer in first.layers] != [
+        len(layer.heads) for layer in second.layers
+    ]:
+        return best
+    aligned: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+    for number, (one, other) in enumerate(zip(first.layers, second.layers, strict=True)):
         if one.weights is None or other.weights is None:
             continue
-        if one.weights.shape != other.weights.shape:
-            return 0, None
-        change = 0.5 * (one.weights - other.weights).abs().sum(-1).mean(-1)  # (H,)
-        if float(change.max()) > most:
-            most, best = float(change.max()), (number, int(change.argmax()))
+        pairs = []
+        for index, other_index in zip(
+            first.sequence_indices[number], second.sequence_indices[number], strict=True
+        ):
+            tokens = first.sequences[index], second.sequences[other_index]
+            if (index, other_index) not in aligned:
+                aligned[index, other_index] = _align(*tokens)
+            pairs.append(aligned[index, other_index])
+        (query, other_query), (key, other_key) = pairs
+        if not len(query) or not len(key):
+            continue
+        for head in range(len(one.weights)):
+            left = _with_rest(one.weights[head][query], key)  # (T, S + 1), common tokens
+            right = _with_rest(other.weights[head][other_query], other_key)
+            total = (left.abs() + right.abs()).sum(-1).clamp(min=1e-30)
+            change = float(((left - right).abs().sum(-1) / total).mean())
+            if change > most:
+                most, best = change, (number, head)
     return best
+
+
+def _with_rest(weights: Tensor, keys: Tensor) -> Tensor:
+    """The weights on these keys, and their sum on all others as one key more."""
+    chosen = weights[:, keys].float()
+    return torch.cat(
+        [chosen, weights.float().sum(-1, keepdim=True) - chosen.sum(-1, keepdim=True)], 1
+    )
+
+
+def _align(first: Tokens, second: Tokens) -> tuple[Tensor, Tensor]:
+    """The positions of the tokens that two texts have in common, in both of them."""
+    texts = [[text.strip().casefold() for text in tokens.texts] for tokens in (first, second)]
+    if texts[0] == texts[1]:
+        return torch.arange(len(texts[0])), torch.arange(len(texts[0]))
+    if max(map(len, texts)) > MAX_ALIGNED:
+        return torch.arange(0), torch.arange(0)
+    blocks = SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks()
+    left = [block.a + i for block in blocks for i in range(block.size)]
+    right = [block.b + i for block in blocks for i in range(block.size)]
+    return torch.tensor(left, dtype=torch.long), torch.tensor(right, dtype=torch.long)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_args, get_type_hints
 
 import torch
 
@@ -23,6 +24,9 @@ from attnlab.interpret._options import LookInput, LookOptions
 from attnlab.interpret._page import render, save_page
 from attnlab.interpret._records import Capture, CapturePanel, InitialView, View
 from attnlab.interpret._run_model import control_patterns, evaluating, memory_used, run_captured
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SUFFIX = ".attnlab"
 FRAME_HEIGHT = 720  # pixels of the page in a notebook without anywidget
@@ -97,6 +101,43 @@ class LookResult:
             save_page(path, *self.packed, overwrite)
         return path
 
+    def figure(
+        self,
+        view: str | None = None,
+        *,
+        panel: int = 0,
+        layer: int | str | None = None,
+        head: int | None = None,
+        query: int | None = None,
+        columns: int = 1,
+        dark: bool = False,
+        caption: bool = True,
+    ) -> Figure:
+        """A head as a matplotlib figure: `view` is heads (lines between tokens), matrix or image.
+
+        Without `layer`, `head` and `query` it shows what the page opens with; without `head` the
+        mean of the layer's heads. `columns` is the width in columns of a paper, 1 or 2. Save it
+        cropped, as PDF, SVG or PNG: `figure.savefig("it.pdf", bbox_inches="tight")`.
+        """
+        from attnlab.interpret._figure import draw_figure, select_head
+
+        selected = select_head(self.capture, panel, layer, head, query)
+        return draw_figure(selected, cast(Any, view), columns, dark, caption)
+
+    def data(
+        self,
+        *,
+        panel: int = 0,
+        layer: int | str | None = None,
+        head: int | None = None,
+        query: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """The numbers of `figure`: a row with query, key, their tokens and the weight for each
+        pair. Write them with `json.dump` or `csv.DictWriter`."""
+        from attnlab.interpret._figure import select_head
+
+        return select_head(self.capture, panel, layer, head, query).rows()
+
     def widget(self) -> Any:
         """The notebook widget; needs the anywidget package."""
         from attnlab.interpret._notebook_widget import make_widget
@@ -104,11 +145,24 @@ class LookResult:
         return make_widget(*self.packed)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
+        """The widget, or without anywidget a frame; with a picture for where neither runs."""
         try:
             widget = self.widget()
         except ImportError:
-            return {"text/html": self._frame(), "text/plain": repr(self)}
-        return widget._repr_mimebundle_(**options)
+            return {"text/html": self._frame(), "text/plain": repr(self), **self._picture()}
+        bundle = widget._repr_mimebundle_(**options)
+        data, *metadata = bundle if isinstance(bundle, tuple) else (bundle,)
+        data = {**data, "text/plain": repr(self), **self._picture()}
+        return (data, *metadata) if metadata else data
+
+    def _picture(self) -> dict[str, str]:
+        """A static picture of what the page opens with: exported notebooks show it."""
+        from attnlab.interpret._figure import draw_figure, png_bytes, select_head
+
+        selected = select_head(self.capture)
+        if selected.panel.layers[selected.layer].weights is None:
+            return {}
+        return {"image/png": b64encode(png_bytes(draw_figure(selected, columns=2))).decode()}
 
     def _frame(self) -> str:
         """The page in a sandboxed frame that may run its own script and offer downloads."""

@@ -25,6 +25,7 @@ from tests.support.claim_ledgers import (
 )
 from tests.support.command_line import run
 from tests.support.page_widths import check_width, every_width
+from tests.support.saved_figures import save_figure
 
 
 @pytest.fixture(scope="module")
@@ -194,24 +195,24 @@ def test_downloads_of_figures_and_ledger(
     page = watched.open(pages["made-up"], "#copy")
     figure = page.locator("figure").first
     figure.get_by_role("button", name="ln(100 n)").click()
-    name, text = download(page, figure.get_by_role("button", name="SVG"), tmp_path)
-    assert name == "copy-experiment.svg"
-    root = ElementTree.fromstring(text)
+    saved = save_figure(page, tmp_path, "SVG", figure, width="2")
+    assert saved.name == "copy-experiment.svg"
+    root = ElementTree.fromstring(saved.read_text("utf-8"))
     words = ["".join(row.itertext()) for row in root.iter("{http://www.w3.org/2000/svg}text")]
     assert {"copy: experiment", "number of keys", "margin that is needed", "1.0% error"} < set(
         words
     )
     assert "ln(100 n)" not in words  # it is switched off
-    name, text = download(page, figure.get_by_role("button", name="CSV"), tmp_path)
-    rows = list(csv.reader(io.StringIO(text)))
-    assert (name, rows[0][:3]) == (
+    saved = save_figure(page, tmp_path, "CSV", figure)
+    rows = list(csv.reader(io.StringIO(saved.read_text("utf-8"))))
+    assert (saved.name, rows[0][:3]) == (
         "copy-experiment.csv", ["series", "number of keys", "margin that is needed"],
     )  # fmt: skip
     assert len(rows) == 1 + 18
-    control = page.locator("figure").nth(1).get_by_role("button", name="CSV")
-    assert download(page, control, tmp_path)[0] == "copy-control.csv"
+    control = page.locator("figure").nth(1)
+    assert save_figure(page, tmp_path, "CSV", control).name == "copy-control.csv"
     whole = page.locator(".filters").get_by_role("button", name="CSV")
-    name, text = download(page, whole, tmp_path)
+    _, text = download(page, whole, tmp_path)
     ledger_rows = list(csv.DictReader(io.StringIO(text)))
     assert [row["claim"] for row in ledger_rows] == [row for row, _, _ in STATEMENTS]
     assert ledger_rows[0]["figure"] == "0.0042"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
+import io
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -17,6 +20,7 @@ from attnlab.claims._ledger_page import save_playground
 from tests.support.browser import Watched
 from tests.support.command_line import run
 from tests.support.page_widths import check_width, every_width
+from tests.support.saved_figures import png_size, save_figure
 
 WEB = Path(__file__).parents[2] / "web"
 
@@ -189,6 +193,33 @@ def test_queries_are_rows(playground: Path, watched: Watched) -> None:
     assert min(received) < 0.8
     watched.open(playground, "#preset=perturb-query")
     assert table.locator("tbody th").all_inner_texts() == ["q1", "q2", "q3", "gets"]
+    watched.check()
+
+
+def test_the_boards_are_saved_as_one_figure(
+    playground: Path, watched: Watched, tmp_path: Path
+) -> None:
+    page = watched.open(playground, "#preset=self-construct")
+    scope = page.locator(".results")
+    light, dark = (
+        save_figure(page, tmp_path, "SVG", scope, colors=colors, width="2").read_text("utf-8")
+        for colors in ("light", "dark")
+    )
+    root = ElementTree.fromstring(light)
+    assert len(root.findall("{http://www.w3.org/2000/svg}svg")) == 2
+    assert "c₂" in "".join(root.itertext())
+    assert "Tokens and their queries" in "".join(root.itertext())
+    assert "var(" not in light  # every color is a plain one
+    assert light != dark
+    wide, high = png_size(save_figure(page, tmp_path, "PNG", scope, width="1"))
+    assert wide == pytest.approx(85 / 25.4 * 300, rel=0.01)
+    assert high > 1.8 * wide  # one board below the other
+    text = save_figure(page, tmp_path, "CSV", scope).read_text("utf-8")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 9
+    assert sum(float(row["weight"]) for row in rows) == pytest.approx(3)
+    background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert background == "rgb(252, 252, 250)"  # the page kept its own colors
     watched.check()
 
 

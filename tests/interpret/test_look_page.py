@@ -19,6 +19,8 @@ from attnlab.models import ViT, ViTConfig
 from tests.support.browser import Watched
 from tests.support.hostile_capture import HOSTILE, VIEWS, hostile
 from tests.support.page_widths import check_width, every_width
+from tests.support.pronoun_captures import telling_result
+from tests.support.saved_figures import png_size, save_figure
 from tests.support.text_models import TOKENS, both_stacks, decoder, encoder, write_image
 
 
@@ -37,6 +39,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "vision": look(vision, image=write_image(folder / "a.png")),
         "signed": look(decoder("fourier"), "the dog", tokenizer=TOKENS, neurons=True),
         "hostile": hostile(),
+        "telling": telling_result(),
     }
     return {name: result.save(folder / f"{name}.html") for name, result in results.items()}
 
@@ -124,7 +127,7 @@ def test_hostile_tokens_are_text(pages: dict[str, Path], watched: Watched) -> No
 
 
 def test_keyboard_only(pages: dict[str, Path], watched: Watched) -> None:
-    page = watched.open(pages["decoder"])
+    page = watched.open(pages["decoder"], "#view=heads")
     page.keyboard.press("Tab")
     for _ in range(60):  # the drawing can be reached
         if page.evaluate("() => document.activeElement.getAttribute('role')") == "application":
@@ -174,11 +177,8 @@ def test_address_keeps_the_selection(pages: dict[str, Path], watched: Watched) -
 def test_downloads_match_the_view(pages: dict[str, Path], watched: Watched, tmp_path: Path) -> None:
     page = watched.open(pages["decoder"], "#view=matrix&layer=1&heads=2")
     files = {}
-    for kind in ("SVG", "PNG", "CSV"):
-        with page.expect_download() as started:
-            page.get_by_role("button", name=kind, exact=True).click()
-        path = tmp_path / started.value.suggested_filename
-        started.value.save_as(path)
+    for kind in ("SVG", "PNG", "CSV", "JSON"):
+        path = save_figure(page, tmp_path, kind)
         files[kind] = path.read_bytes()
         assert path.suffix == f".{kind.lower()}"
     root = ElementTree.fromstring(files["SVG"])
@@ -191,6 +191,9 @@ def test_downloads_match_the_view(pages: dict[str, Path], watched: Watched, tmp_
     assert weights is not None
     expected = weights[2]
     header, *cells = rows
+    records = json.loads(files["JSON"])["rows"]
+    assert [str(value) for value in records[0]] == header
+    assert len(records) == len(cells)
     queries, keys, values = (header.index(name) for name in ("query", "key", "weight"))
     downloaded = {(int(row[queries]), int(row[keys])): float(row[values]) for row in cells}
     assert len(downloaded) == len(cells) == expected.numel()
@@ -199,14 +202,92 @@ def test_downloads_match_the_view(pages: dict[str, Path], watched: Watched, tmp_
     watched.check()
 
 
+def test_every_view_is_saved_for_a_column_of_a_paper(
+    pages: dict[str, Path], watched: Watched, tmp_path: Path
+) -> None:
+    """Hostile tokens too: cropped, in light and dark, with and without a caption."""
+    page = watched.open(pages["hostile"], "#view=heads")
+    for key, view in VIEWS.items():
+        watched.press(key)
+        if not page.locator("canvas").count():
+            continue
+        widths = {}
+        for columns, millimeters in (("1", 85), ("2", 178)):
+            widths[columns] = png_size(save_figure(page, tmp_path, "PNG", width=columns))[0]
+            assert 0 < widths[columns] <= millimeters / 25.4 * 300 * 1.03, view
+        light, dark, plain = (
+            save_figure(page, tmp_path, "SVG", caption=caption, colors=colors).read_bytes()
+            for colors, caption in (("light", True), ("dark", True), ("dark", False))
+        )
+        assert b"#fcfcfa" in light, view
+        assert b"#15171a" in dark, view
+        heights = [float(ElementTree.fromstring(each).attrib["height"]) for each in (dark, plain)]
+        assert heights[1] < heights[0], view
+        assert not re.search(rb"<script|<foreignObject|\son\w+=|https?://(?!www\.w3\.org)", light)
+    assert page.evaluate("() => window.harmed") is None
+    watched.check()
+
+
+def test_the_page_opens_on_the_most_telling_head(pages: dict[str, Path], watched: Watched) -> None:
+    """One head, one token, and a sentence; a link to another view has none of them."""
+    page = watched.open(pages["telling"])
+    chips = page.get_by_role("group", name="Interesting heads").get_by_role("button")
+    assert chips.first.get_attribute("aria-pressed") == "true"
+    finding = page.locator(".finding")
+    assert finding.inner_text() == "Layer 1, head 1: “it” attends mostly to “animal” (64%)."
+    before = finding.inner_text()
+    chips.nth(1).click()
+    page.wait_for_function(
+        "old => document.querySelector('.finding').innerText !== old", arg=before
+    )
+    assert chips.nth(1).get_attribute("aria-pressed") == "true"
+    page.wait_for_function("() => location.hash.includes('heads=')")
+    page.goto("about:blank")
+    watched.open(pages["telling"], "#view=heads")
+    assert "attention from" in finding.inner_text()
+    watched.check()
+
+
+def test_views_that_do_not_apply_are_not_shown(pages: dict[str, Path], watched: Watched) -> None:
+    page = watched.open(pages["encoder"])
+    names = {each.split("-tab-")[1] for each in page.locator("[role=tab]").evaluate_all(
+        "(tabs) => tabs.map((tab) => tab.id)")}  # fmt: skip
+    assert names == EXPECTED["encoder"]
+    more = page.get_by_role("button", name="More options")
+    assert not page.get_by_label("Scale").is_visible()
+    more.click()
+    page.get_by_label("Scale").wait_for(state="visible")
+    page.goto("about:blank")
+    watched.open(pages["encoder"], "#scale=sqrt")  # an option in use is shown
+    assert page.get_by_label("Scale").is_visible()
+    watched.check()
+
+
+def test_flow_opens_on_the_last_layer(pages: dict[str, Path], watched: Watched) -> None:
+    page = watched.open(pages["telling"], "#view=heads&layer=0&heads=1")
+    layer = page.get_by_role("combobox", name="Layer")
+    watched.press("f")
+    assert layer.input_value() == "1"
+    watched.press("e")
+    assert layer.input_value() == "0"
+    page.wait_for_function("() => location.hash === '#heads=1'")
+    watched.check()
+
+
+def test_two_panels_open_on_their_difference(watched: Watched, tmp_path: Path) -> None:
+    page = watched.open(telling_result(second=True).save(tmp_path / "two.html"))
+    assert selected_view(page) == "compare"
+    finding = page.locator(".finding").inner_text()
+    assert finding.startswith("Layer 1, head 1 of model and other, change ")
+    assert finding.endswith("It changed most of the 6 heads.")
+    watched.check()
+
+
 def test_formulas_do_not_run_in_a_spreadsheet(
     pages: dict[str, Path], watched: Watched, tmp_path: Path
 ) -> None:
     page = watched.open(pages["hostile"], "#view=matrix")
-    with page.expect_download() as started:
-        page.get_by_role("button", name="CSV", exact=True).click()
-    path = tmp_path / "a.csv"
-    started.value.save_as(path)
+    path = save_figure(page, tmp_path, "CSV")
     cells = [cell for row in csv.reader(io.StringIO(path.read_text("utf-8-sig"))) for cell in row]
     assert any("cmd|" in cell for cell in cells)
     assert not any(cell.startswith("=") for cell in cells)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ from attnlab.report._content import (
 from tests.support.bench_reports import invented_report, speed_table, write_pages
 from tests.support.browser import Watched
 from tests.support.page_widths import check_width, every_width
+from tests.support.saved_figures import png_size, save_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 PIXELS = torch.arange(3 * 16 * 16).mul(37).remainder(251).to(torch.uint8).reshape(3, 16, 16)
@@ -285,14 +287,6 @@ def test_short_sections_are_below_each_other(watched: Watched, tmp_path: Path) -
     watched.check()
 
 
-def download(page: Any, button: Any, folder: Path) -> str:
-    with page.expect_download() as started:
-        button.click()
-    path = folder / started.value.suggested_filename
-    started.value.save_as(path)
-    return path.read_text("utf-8")
-
-
 @pytest.mark.parametrize("name", ["made-up", "hostile"])
 def test_every_figure_can_be_downloaded(
     name: str, pages: dict[str, Path], watched: Watched, tmp_path: Path
@@ -301,18 +295,44 @@ def test_every_figure_can_be_downloaded(
     figures = page.locator("figure").all()
     assert len(figures) >= 3
     for figure in figures:
-        root = ElementTree.fromstring(
-            download(page, figure.get_by_role("button", name="SVG"), tmp_path)
-        )
+        saved = save_figure(page, tmp_path, "SVG", figure, width="2").read_text("utf-8")
+        root = ElementTree.fromstring(saved)
         texts = ["".join(node.itertext()) for node in root.iter(f"{SVG}text")]
         assert texts[0][:20] == figure.locator("figcaption strong").inner_text()[:20]
         shapes = [node for kind in ("path", "rect") for node in root.iter(f"{SVG}{kind}")]
         colors = {node.get(name) for node in shapes for name in ("fill", "stroke")}
         assert all(color_at in (None, "none") or color_at.startswith("#") for color_at in colors)
-        rows = csv.reader(
-            io.StringIO(download(page, figure.get_by_role("button", name="CSV"), tmp_path))
-        )
-        assert len({len(row) for row in rows}) == 1
+        text = save_figure(page, tmp_path, "CSV", figure).read_text("utf-8")
+        assert len({len(row) for row in csv.reader(io.StringIO(text))}) == 1
+        rows = json.loads(save_figure(page, tmp_path, "JSON", figure).read_text("utf-8"))["rows"]
+        assert len(rows) == len(list(csv.DictReader(io.StringIO(text))))
+    watched.check()
+
+
+def test_a_figure_is_saved_for_a_column_of_a_paper(
+    pages: dict[str, Path], watched: Watched, tmp_path: Path
+) -> None:
+    """One or two columns at 300 dots per inch, light or dark, with or without its title."""
+    page = watched.open(pages["made-up"])
+    figure = page.locator("figure").first
+    title = figure.locator("figcaption strong").inner_text()
+    sizes = {}
+    for columns, millimeters in (("1", 85), ("2", 178)):
+        path = save_figure(page, tmp_path, "PNG", figure, width=columns)
+        sizes[columns] = png_size(path)
+        assert sizes[columns][0] == pytest.approx(millimeters / 25.4 * 300, rel=0.01)
+    light, dark = (
+        save_figure(page, tmp_path, "SVG", figure, colors=colors, width="1").read_text("utf-8")
+        for colors in ("light", "dark")
+    )
+    assert light != dark
+    assert 'fill="#fcfcfa"' in light
+    assert 'fill="#15171a"' in dark
+    plain = save_figure(page, tmp_path, "SVG", figure, caption=False).read_text("utf-8")
+    words = [text for text in ElementTree.fromstring(plain).itertext() if text.strip()]
+    assert title not in words
+    heights = [float(ElementTree.fromstring(each).attrib["height"]) for each in (dark, plain)]
+    assert heights[1] < heights[0]
     watched.check()
 
 

@@ -37,7 +37,7 @@ def test_an_image_is_classified_as_by_the_command(
         chances = [each["probability"] for each in result["probabilities"]]
         assert chances == pytest.approx([chance for _, chance in expected])
         assert (result["capture"] is None) == (run == "convnet")
-        assert result["known_label"] is None  # not one of the run's images
+        assert result["known_label"] == classify(all_runs / run, [tmp_path / "image.png"])[0].label
 
 
 def test_an_image_of_the_data_comes_with_its_label(client: TestClient, all_runs: Path) -> None:

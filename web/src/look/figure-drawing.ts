@@ -13,7 +13,8 @@ export function figureDrawing(view: View, frame: Frame, caption: boolean): Drawi
   const drawing = crop(view.draw({ ...frame, height }), frame.measure);
   if (!caption) return drawing;
   const { title } = frame.capture.header;
-  const text = [title && `${title}.`, drawing.summary, drawing.note].filter(Boolean).join(' ');
+  const sentence = /[.?!]$/.test(title) || !title ? title : `${title}.`;
+  const text = [sentence, drawing.summary].filter(Boolean).join(' ');
   const width = Math.max(drawing.width, Math.min(frame.width, 2 * drawing.width));
   const block = paragraph(text, MARGIN, drawing.height, width - 2 * MARGIN, CAPTION_SIZE,
     frame.measure, { fill: 'ink' });

@@ -1,13 +1,16 @@
 // Attention in the plane: a board with keys and queries, a board with values and outputs, the
 // weights, and the settings.
 
-import { useMemo } from 'preact/hooks';
+import { useMemo, useRef } from 'preact/hooks';
+import { useMode } from '../report/figure';
 import { formatFixed, formatShort } from '../report/number-format';
 import { Board, type PointCloud, type BoardPoint } from './point-board';
 import type { Matrix, Vector } from './math';
 import { PointsTable } from './points-table';
 import { evaluatePlane, allowedKeys, type PlaneResult, type Plane } from './plane-attention';
 import { PlaneSettings } from './plane-settings';
+import { boardsSvg, planeTable } from './save-boards';
+import { SaveFigure } from '../shared/save-figure';
 import { keyColor, WeightsTable } from './weights-table';
 
 const BOARD_RANGE = 2.5;
@@ -22,9 +25,11 @@ export function PlaneView({ presetPlane, plane, replace }: Props) {
   const result = useMemo(() => evaluatePlane(plane), [plane]);
   const presetResult = useMemo(() => evaluatePlane(presetPlane), [presetPlane]);
   const update = (changes: Partial<Plane>): void => replace({ ...plane, ...changes });
+  const container = useRef<HTMLDivElement>(null);
+  const mode = useMode();
   return (
     <>
-      <div class="plane">
+      <div class="plane" ref={container}>
         <Board
           title={plane.self ? 'Tokens and their queries' : 'Keys and queries'}
           range={BOARD_RANGE}
@@ -44,6 +49,14 @@ export function PlaneView({ presetPlane, plane, replace }: Props) {
         <div class="results">
           <WeightsTable {...{ plane, result, presetResult, update }} />
           <OutputSummary {...{ plane, result }} />
+          <div>
+            <SaveFigure
+              mode={mode}
+              name="plane"
+              svg={(options) => (container.current ? boardsSvg(container.current, options) : '')}
+              table={() => planeTable(plane, result)}
+            />
+          </div>
         </div>
       </div>
       <PlaneSettings {...{ plane, update, replace }} />

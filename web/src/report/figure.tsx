@@ -125,7 +125,7 @@ function useWidth(box: Box): number {
 }
 
 // A heatmap has fixed colors, so it is drawn again when the page turns dark or is printed.
-function useMode(): Mode {
+export function useMode(): Mode {
   const root = document.documentElement;
   const print = window.matchMedia('print');
   const read = (): Mode =>

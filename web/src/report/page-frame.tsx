@@ -86,7 +86,7 @@ export function useColors(mode: Mode, own = true): void {
   }, [mode]);
 }
 
-function setColors(mode: Mode): void {
+export function setColors(mode: Mode): void {
   const { style } = document.documentElement;
   const { color } = theme(mode);
   for (const name of NAMES) style.setProperty(`--${name}`, color(name));

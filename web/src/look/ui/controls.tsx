@@ -81,7 +81,11 @@ export function Controls(props: ControlsProps) {
           </button>
         )}
       </div>
-      {hasDisplay && expanded && <div class="row">{DISPLAY.map(renderControl)}</div>}
+      {hasDisplay && (
+        <div class="row options" hidden={!expanded}>
+          {DISPLAY.map(renderControl)}
+        </div>
+      )}
     </div>
   );
 }

@@ -46,6 +46,16 @@ function isTyping(event: KeyboardEvent): boolean {
   return element.matches('input') && !element.matches('[type=checkbox], [type=button]');
 }
 
+// Shows the options first if they are hidden: the next key must already go into the field.
+function focusSearch(search: HTMLInputElement): void {
+  const options = search.closest<HTMLElement>('.options');
+  if (options?.hidden) {
+    options.hidden = false;
+    options.parentElement?.querySelector<HTMLElement>('.more')?.click();
+  }
+  search.focus();
+}
+
 function handleKey(key: string, host: Host, actions: KeyActions): boolean {
   const { choices, change, stepLayer, stepHead, stepToken } = actions;
   const { mean, scale, words, table } = choices();
@@ -66,7 +76,7 @@ function handleKey(key: string, host: Host, actions: KeyActions): boolean {
     d: actions.mode,
     '?': actions.help,
     Escape: () => change({ queries: [], key: null }),
-    '/': search ? () => search.focus() : undefined,
+    '/': search ? () => focusSearch(search) : undefined,
   };
   const view = actions.views.find((each) => each.key === key.toLowerCase());
   const show = view && (() => change({ view: view.id }));

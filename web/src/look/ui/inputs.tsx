@@ -89,7 +89,7 @@ export function StepButtons({
 }) {
   const [back, forward] = [`Previous ${name.toLowerCase()}`, `Next ${name.toLowerCase()}`];
   return (
-    <>
+    <span class="group steps">
       <button
         type="button"
         aria-label={back}
@@ -106,7 +106,7 @@ export function StepButtons({
       >
         ›
       </button>
-    </>
+    </span>
   );
 }
 

@@ -7,6 +7,8 @@ import { headName, layerName } from '../names';
 import { inCell, isolate, quoted, wholePercent } from '../../shared/readable-text';
 import type { View } from '../view';
 
+const VIEWS_OF_ONE_HEAD = ['heads', 'matrix', 'neurons', 'cross', 'image'];
+
 interface Props {
   capture: Capture;
   view: View;
@@ -18,7 +20,7 @@ export function InterestingHeads({ capture, view, choices, change }: Props) {
   const { highlights, sides } = capture.header;
   const layers = view.layers?.(capture, choices);
   const listed = highlights.filter(({ layer }) => layers?.includes(layer) ?? true);
-  if (!listed.length || choices.side !== 0 || !view.controls.includes('heads')) return null;
+  if (!listed.length || choices.side !== 0 || !VIEWS_OF_ONE_HEAD.includes(view.id)) return null;
   return (
     <div class="interesting" role="group" aria-label="Interesting heads">
       <span class="dim">Interesting heads</span>

@@ -16,7 +16,7 @@ import { describeHeads, patternLabel, makeMaps, makePair, type ComparedMaps,
   type ComparedPair } from './compare-data';
 import { largestValue, panelHeight, panelMarks, describePooling,
   type HeatmapPanel } from './heatmap-panel';
-import { rectMark, layerTitle, paragraph, textMark } from './marks';
+import { capitalize, rectMark, layerTitle, paragraph, textMark } from './marks';
 import { rankedList } from './compare-ranking';
 import {
   describeAlignment, describeChange, describeCorrespondence, changeOfPair, explainDefaultHead,
@@ -186,17 +186,24 @@ function summarize(
 ): string {
   const { left } = pair;
   const first = ranking.changes[0];
-  const mostChanged = first ? `Of ${ranking.changes.length} heads ${
-    layerTitle(left.side, first.layer).toLowerCase()}, head ${
-    headName(left.side.layers[first.layer], first.head)} changed most (${
-    ranking.exact ? '' : 'about '}${number(first.change, 3)}).` : '';
-  const largest = difference ? `, largest difference ${number(difference.fullColorValue, 3)}` : '';
-  const head = change === null ? '' : `, change ${number(change, 3)}`;
-  return [`${describePair(pair)}${head}${largest}.`, mostChanged].filter(Boolean).join(' ');
+  const isFirst = first && left.layer === first.layer && left.heads.length === 1
+    && left.heads[0] === first.head;
+  const all = `the ${ranking.changes.length} heads`;
+  const rank = !first ? '' : isFirst ? `It changed most of ${all}.`
+    : `Most of ${all} changed ${layerTitle(left.side, first.layer).toLowerCase()}, head ${
+      headName(left.side.layers[first.layer], first.head)} (${
+      ranking.exact ? '' : 'about '}${number(first.change, 2)}).`;
+  const largest = difference ? `, largest difference ${number(difference.fullColorValue, 2)}` : '';
+  const head = change === null ? '' : `, change ${number(change, 2)}`;
+  return [`${describePair(pair)}${head}${largest}.`, rank].filter(Boolean).join(' ');
 }
 
-const describePair = ({ left, right }: ComparedPair): string => (
-  `${sideName(left.side)}, ${describeHeads(left)}, beside ${sideName(right.side)}, ${describeHeads(right)}`);
+const describePair = ({ left, right }: ComparedPair): string => {
+  const [one, other] = [describeHeads(left), describeHeads(right)];
+  const names = `${sideName(left.side)} and ${sideName(right.side)}`;
+  return one === other ? `${capitalize(one)} of ${names}`
+    : `${sideName(left.side)}, ${one}, and ${sideName(right.side)}, ${other}`;
+};
 
 // First the heads by change, then every weight that both sides have.
 function table({ capture, choices }: Frame): Table {

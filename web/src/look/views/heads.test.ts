@@ -12,6 +12,8 @@ import {
 import type { Frame, Mark } from '../view';
 import { cross } from './cross';
 import { sensible } from '../../shared/readable-text';
+import { theme } from '../../shared/theme';
+import { crop, figureDrawing } from '../figure-drawing';
 import { heads } from './heads';
 import { receivedWeights, strongestLines, type DisplayedHead } from './strongest-lines';
 import { matrix } from './matrix';
@@ -55,6 +57,81 @@ const countLines = (marks: Mark[]): number =>
   marks.reduce((sum, mark) => sum + (mark.kind === 'lines' ? mark.opacities.length : 0), 0);
 const markTexts = (marks: Mark[]): string[] =>
   marks.flatMap((mark) => (mark.kind === 'text' ? [mark.text] : []));
+
+const contrast = (one: number[], other: number[]): number => {
+  const luminance = (color: number[]): number => {
+    const [r, g, b] = color.map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+};
+const rgb = (color: string): number[] => [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16));
+
+describe('a selected token', () => {
+  it('shades the tokens that it attends to, and writes their weights beside them', async () => {
+    const one = await frame({ heads: [1], queries: [2] });
+    const drawing = heads.draw(one);
+    const row = WEIGHTS.slice((T + 2) * S, (T + 3) * S);
+    const shades = drawing.marks.flatMap((mark) =>
+      mark.kind === 'rect' && mark.fill === 'head1' && mark.radius === 3 ? [mark.opacity] : [],
+    );
+    expect(shades).toHaveLength(row.filter((weight) => weight > 0).length);
+    expect(Math.max(...shades.map(Number))).toBeCloseTo(0.42, 6);
+    for (const weight of row.filter((each) => each > 0))
+      expect(markTexts(drawing.marks)).toContain(sensible(weight));
+    expect(markTexts(heads.draw(await frame({ heads: [1] })).marks)).not.toContain(sensible(row[0]));
+  });
+
+  it('keeps a contrast of 4.5 on the strongest shade, in light and dark', () => {
+    for (const mode of ['light', 'dark'] as const) {
+      const { color } = theme(mode);
+      for (const name of ['accent', ...Array.from({ length: 8 }, (_, i) => `head${i}`)]) {
+        const [ink, page, shade] = ['ink', 'page', name].map((each) => rgb(color(each)));
+        const mixed = shade.map((part, i) => 0.42 * part + 0.58 * page[i]);
+        expect(contrast(ink, mixed), `${mode} ${name}`).toBeGreaterThanOrEqual(4.5);
+      }
+      expect(contrast(rgb(color('dim')), rgb(color('page')))).toBeGreaterThanOrEqual(4.5);
+      expect(contrast(rgb(color('dim')), rgb(color('card')))).toBeGreaterThanOrEqual(4.5);
+    }
+  });
+
+  it('is the subject of the sentence', async () => {
+    const one = await frame({ layer: 0, heads: [0], queries: [4] });
+    expect(heads.draw(one).summary).toMatch(/^Encoder 0, head 0: “end” attends most to “.*” \(20%\), then to “/);
+    const peaked = await frame({ heads: [0], queries: [0] });
+    expect(heads.draw(peaked).summary).toContain('“one” attends mostly to “');
+  });
+
+  it('has lines of each head at another height, and a tooltip beside its own column', async () => {
+    const drawing = heads.draw(await frame({ queries: [0] }));
+    const starts = drawing.marks.flatMap((mark) => (mark.kind === 'lines' ? [mark.points[1]] : []));
+    expect(new Set(starts).size).toBe(H);
+    const [query] = drawing.targets;
+    const key = drawing.targets[drawing.targets.length - 1];
+    expect(query.tooltipSpan?.[1]).toBeLessThanOrEqual(key.tooltipSpan?.[0] ?? 0);
+  });
+});
+
+describe('a figure of its own', () => {
+  it('is cropped to what is drawn, and has the finding as its caption', async () => {
+    const one = await frame({ heads: [1], queries: [2] }, { width: 321, height: 500 });
+    for (const view of [heads, matrix]) {
+      const plain = figureDrawing(view, one, false);
+      const captioned = figureDrawing(view, one, true);
+      expect(plain.width).toBeLessThanOrEqual(321 + 16);
+      expect(captioned.height).toBeGreaterThan(plain.height);
+      expect(markTexts(captioned.marks).length).toBeGreaterThan(markTexts(plain.marks).length);
+      const again = crop(plain, one.measure);
+      expect([again.width, again.height]).toEqual([plain.width, plain.height]);
+      for (const mark of plain.marks)
+        if (mark.kind === 'text') {
+          expect(mark.x).toBeGreaterThanOrEqual(0);
+          expect(mark.y).toBeLessThanOrEqual(plain.height);
+        }
+    }
+  });
+});
 
 describe('the strongest lines', () => {
   const makeHeads = (matrices: number[][], columns = 5): DisplayedHead[] =>

@@ -5,7 +5,7 @@
 import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import type { Picture } from '../capture-format';
-import { colorStrength } from '../prepare-weights';
+import { colorStrength, maxAbs } from '../prepare-weights';
 import type { Mark } from '../view';
 import type { Rect } from './heatmap-panel';
 import { rectMark, lineMark, linesMark, textMark } from './marks';
@@ -69,6 +69,10 @@ export function strongestPatches(values: ArrayLike<number>, image: Picture,
   return order.filter((token) => magnitude(token) > 0
     && magnitude(token) >= MIN_FRAME_FRACTION * magnitude(order[0]));
 }
+
+// The largest weight of a patch. Other tokens have no color, so their weights must not dim the patches.
+export const largestOnPatches = (values: Float32Array, image: Picture): number => (
+  maxAbs(values.subarray(image.first, image.first + image.rows * image.columns)));
 
 // The fraction of the attention that goes to patches.
 export function fractionOnPatches(values: ArrayLike<number>, image: Picture): number {

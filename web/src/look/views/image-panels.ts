@@ -1,14 +1,13 @@
 // Parts of the image view: buttons for tokens that are not patches, and a small picture per head.
 
 import { headName, headTitle } from '../names';
-import { maxAbs } from '../prepare-weights';
 import { inCell, number, percent, quoted, short } from '../../shared/readable-text';
 import type { Frame, Mark, Target } from '../view';
 import { flowRow, tokenName, type ImageScene } from './image-data';
 import type { Rect } from './heatmap-panel';
 import { rectMark, textMark } from './marks';
 import {
-  fitPicture, heatMarks, isPatch, fractionOnPatches, pictureMark, rankMarks, strongestPatches,
+  fitPicture, heatMarks, isPatch, largestOnPatches, fractionOnPatches, pictureMark, rankMarks, strongestPatches,
 } from './image-marks';
 
 const GAP = 16;
@@ -132,7 +131,7 @@ function pictureMarks(
   gray: Uint8Array, isSelected: boolean,
 ): Mark[] {
   const { x, y, w, h } = rect;
-  const largest = maxAbs(values);
+  const largest = largestOnPatches(values, image);
   const outlineMark = (out: number): Mark => (
     rectMark(x - out, y - out, w + 2 * out, h + 2 * out, { stroke: 'accent', radius: 3 }));
   return [

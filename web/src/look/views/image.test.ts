@@ -212,7 +212,7 @@ describe('the image view', () => {
     ]);
     const drawing = image.draw(await loadFrame(image, one));
     expect(layoutProblems(drawing)).toEqual([]);
-    expect(drawing.summary).toContain('“cat” attends most to patch 1,2 (0.750)');
+    expect(drawing.summary).toContain('“cat” attends most to patch 1,2 (0.75)');
     expect(drawing.targets.slice(0, 3).map(({ pick }) => pick)).toEqual([
       { queries: [0] },
       { queries: [1] },

@@ -3,7 +3,6 @@
 import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { sideName } from '../names';
-import { maxAbs } from '../prepare-weights';
 import { number, percent, sensible } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Need, Target, View } from '../view';
@@ -17,7 +16,7 @@ import { meanHead } from './strongest-lines';
 import type { Rect } from './heatmap-panel';
 import { rectMark, layerTitle, paragraph, textMark } from './marks';
 import {
-  fitPicture, lowContrastGray, gridMarks, heatMarks, isPatch, patchAt, patchRect,
+  fitPicture, largestOnPatches, lowContrastGray, gridMarks, heatMarks, isPatch, patchAt, patchRect,
     fractionOnPatches, pictureMark,
   queryMarks, rankMarks, strongestPatches,
 } from './image-marks';
@@ -108,12 +107,13 @@ function mainPictureMarks({ capture, choices }: Frame, scene: ImageScene,
   const { image, weights, selfAttention, queries } = scene;
   const strongest = strongestPatches(weights, image, MAX_NUMBERED);
   const queryPatches = selfAttention ? queries.filter((each) => isPatch(image, each)) : [];
-  const colorText = `Brighter: more attention, up to ${number(maxAbs(weights), 2)}`;
+  const largest = largestOnPatches(weights, image);
+  const colorText = `Brighter: more attention, up to ${number(largest, 2)}`;
   const rankText = strongest.length > 1 ? `; 1 to ${strongest.length}: largest weights` : '';
   const queryText = queryPatches.length > 0 ? '; ✚: the query' : '';
   return [
     pictureMark(large, image, lowContrastGray(capture, image)),
-    ...heatMarks(large, image, weights, maxAbs(weights), choices.scale), ...gridMarks(large, image),
+    ...heatMarks(large, image, weights, largest, choices.scale), ...gridMarks(large, image),
     rectMark(large.x, large.y, large.w, large.h, { stroke: 'rule' }),
     ...rankMarks(large, image, strongest),
     ...queryPatches.flatMap((each) => queryMarks(large, image, each)),
@@ -149,7 +149,7 @@ function explain(scene: ImageScene, choices: Choices): string {
 
 function summarize(scene: ImageScene, top: number[]): string {
   const { weights, image, prepared, side, layer } = scene;
-  const list = top.map((token) => `${tokenName(scene, token)} (${number(weights[token], 3)})`)
+  const list = top.map((token) => `${tokenName(scene, token)} (${number(weights[token], 2)})`)
     .join(', ');
   return `${layerTitle(side, layer)}, ${meanHead(prepared).name}: ${queryName(scene)} attends most to ${
     list || 'no patch'}; ${percent(fractionOnPatches(weights, image))} of its attention goes to patches.`;
