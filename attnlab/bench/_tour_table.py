@@ -71,7 +71,7 @@ def remarks_on(row: TourRow) -> str:
         "untrained": row.learned,
         "random gates": row.gated,
         "not causal": not row.causal,
-        "sees every key: equals softmax": row.sees_all,
+        "sees all keys": row.sees_all,
     }
     return ", ".join(remark for remark, applies in remarks.items() if applies)
 
@@ -110,7 +110,8 @@ def print_tour(tokens: int, seed: int, console: Console | None = None) -> None:
     rows.append(["(equal weights)", f"{control_error(tokens, seed):.3f}", "", "", "control"])
     note = (
         "error: |output - softmax's| / |softmax's|; control: the average of all values. "
-        "state: size of the decoding state after these tokens."
+        "state: size of the decoding state after these tokens. sees all keys: it skips none of "
+        "these tokens, so here it equals softmax."
     )
     print_table(Table("", ["mechanism", "error", "time, ms", "state, kB", ""], rows, note), console)
     console.print("Next: attnlab mechanisms favor, attnlab bench error --quick")

@@ -153,7 +153,7 @@ def draw_figure(
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_facecolor(COLORS[mode]["page"])
         draw = {"heads": _draw_heads, "matrix": _draw_matrix, "image": _draw_image}[view]
-        draw(axes, selected, mode, columns)
+        draw(figure, axes, selected, mode, columns)
         if caption:
             _add_caption(figure, selected.finding(), mode)
     return figure
@@ -168,12 +168,14 @@ def png_bytes(figure: Figure) -> bytes:
     return file.getvalue()
 
 
-def _draw_heads(axes: Axes, selected: SelectedHead, mode: str, columns: int) -> None:
+def _draw_heads(
+    figure: Figure, axes: Axes, selected: SelectedHead, mode: str, columns: int
+) -> None:
     """Tokens in two columns, with a line for each weight of the query, or of all queries."""
     colors, (queries, keys) = COLORS[mode], selected.texts
     rows = max(len(queries), len(keys))
     width = WIDTHS[columns]
-    axes.figure.set_size_inches(width, ROW * rows + 0.1)
+    figure.set_size_inches(width, ROW * rows + 0.1)
     weights = selected.weights.abs()
     chosen = range(len(queries)) if selected.query is None else [selected.query]
     largest = max(float(weights[list(chosen)].max()), 1e-12)
@@ -208,12 +210,14 @@ def _draw_heads(axes: Axes, selected: SelectedHead, mode: str, columns: int) -> 
     axes.set_axis_off()
 
 
-def _draw_matrix(axes: Axes, selected: SelectedHead, mode: str, columns: int) -> None:
+def _draw_matrix(
+    figure: Figure, axes: Axes, selected: SelectedHead, mode: str, columns: int
+) -> None:
     """The whole matrix of weights, with tokens along both axes."""
     colors, (queries, keys) = COLORS[mode], selected.texts
     weights = selected.weights
     width = WIDTHS[columns]
-    axes.figure.set_size_inches(width, width * min(2.0, max(0.3, len(queries) / len(keys))))
+    figure.set_size_inches(width, width * min(2.0, max(0.3, len(queries) / len(keys))))
     signed = bool((weights < 0).any())
     largest = max(float(weights.abs().max()), 1e-12)
     ramp = LinearSegmentedColormap.from_list("attnlab", RAMPS[mode])
@@ -237,7 +241,9 @@ def _draw_matrix(axes: Axes, selected: SelectedHead, mode: str, columns: int) ->
         )  # fmt: skip
 
 
-def _draw_image(axes: Axes, selected: SelectedHead, mode: str, columns: int) -> None:
+def _draw_image(
+    figure: Figure, axes: Axes, selected: SelectedHead, mode: str, columns: int
+) -> None:
     """The picture in dark gray, and the attention of the query as light: brighter is more."""
     del mode
     queries, keys = selected.panel.sequence_indices[selected.layer]
@@ -256,7 +262,7 @@ def _draw_image(axes: Axes, selected: SelectedHead, mode: str, columns: int) -> 
     places = torch.arange(width) * image.columns // width
     opacity = 0.88 * heat[rows][:, places, None]  # (height, width, 1)
     light = torch.tensor(mpl.colors.to_rgb("#ffc21a"))
-    axes.figure.set_size_inches(WIDTHS[columns] * 0.7, WIDTHS[columns] * 0.7 * height / width)
+    figure.set_size_inches(WIDTHS[columns] * 0.7, WIDTHS[columns] * 0.7 * height / width)
     shown = opacity * light + (1 - opacity) * gray[..., None]  # (height, width, 3)
     axes.imshow(shown.numpy(), interpolation="nearest")
     axes.set_axis_off()

@@ -18,10 +18,17 @@ import torch
 from torch import Tensor
 
 from attnlab.interpret._head_patterns import allowed_keys
-from attnlab.interpret._records import Capture, CapturePanel, Highlight, InitialView, Layer
+from attnlab.interpret._records import (
+    Capture,
+    CapturePanel,
+    Highlight,
+    InitialView,
+    Layer,
+    View,
+)
 from attnlab.interpret._records import Sequence as Tokens
 
-MAX_TELLING = 3  # heads that are listed because of what they attend to
+MAX_NONTRIVIAL = 3  # heads that are listed because of what they attend to
 MAX_HIGHLIGHTS = 8
 SCORED_QUERIES = 3
 MIN_SCORE = 0.02  # less is not worth a look
@@ -47,7 +54,7 @@ def find_highlights(panel: CapturePanel) -> list[Highlight]:
         for head in _score_layer(panel, number, layer)
     ]
     scored.sort(key=lambda head: -head.score)
-    chosen = [head.highlight for head in scored[:MAX_TELLING] if head.score > MIN_SCORE]
+    chosen = [head.highlight for head in scored[:MAX_NONTRIVIAL] if head.score > MIN_SCORE]
     clearest = sorted(
         (head.highlight for head in scored),
         key=lambda each: -_pattern_score(panel, each),
@@ -63,15 +70,19 @@ def find_highlights(panel: CapturePanel) -> list[Highlight]:
 def opening_view(capture: Capture) -> InitialView | None:
     """What a page shows first: the difference of two panels, or the most telling head."""
     if len(capture.panels) > 1:
-        layer, head = _most_changed(*capture.panels)
-        return InitialView("compare", layer, head)
+        number, head = _most_changed(*capture.panels)
+        return InitialView("compare", number, head)
     if not capture.highlights:
         return None
     best = capture.highlights[0]
     panel = capture.panels[0]
     layer = panel.layers[best.layer]
     keys = panel.sequences[panel.sequence_indices[best.layer][1]]
-    view = "image" if keys.image is not None else "cross" if layer.kind == "cross" else "heads"
+    view: View = "heads"
+    if keys.image is not None:
+        view = "image"
+    elif layer.kind == "cross":
+        view = "cross"
     return InitialView(view, best.layer, best.head, best.query)
 
 
@@ -85,9 +96,9 @@ def _score_layer(panel: CapturePanel, number: int, layer: Layer) -> list[ScoredH
     assert layer.weights is not None
     H, T, S = layer.weights.shape
     allowed = allowed_keys(layer, T, S)
-    counted = allowed & _telling_pairs(layer, queries, keys)
+    counted = allowed & _nontrivial_pairs(layer, queries, keys)
     seen = allowed.sum(-1)  # (T,)
-    counted &= ((seen >= MIN_KEYS) & _telling_queries(queries))[:, None]
+    counted &= ((seen >= MIN_KEYS) & _nontrivial_queries(queries))[:, None]
     patterns = panel.patterns[number] if panel.patterns else []
     heads = []
     for head in range(H):  # one at a time: the weights may be large
@@ -105,7 +116,7 @@ def _score_layer(panel: CapturePanel, number: int, layer: Layer) -> list[ScoredH
     return heads
 
 
-def _telling_queries(queries: Tokens) -> Tensor:
+def _nontrivial_queries(queries: Tokens) -> Tensor:
     """(T,): words, not separators; of a vision model its class token, if it has one."""
     special = torch.tensor(queries.special, dtype=torch.bool)
     if queries.image is not None and queries.image.first:
@@ -113,16 +124,16 @@ def _telling_queries(queries: Tokens) -> Tensor:
     return special if special.all() else ~special
 
 
-def _telling_pairs(layer: Layer, queries: Tokens, keys: Tokens) -> Tensor:
+def _nontrivial_pairs(layer: Layer, queries: Tokens, keys: Tokens) -> Tensor:
     """(T, S): keys that no trivial pattern predicts for a query."""
     T, S = len(queries.texts), len(keys.texts)
-    telling = ~torch.tensor(keys.special, dtype=torch.bool)
+    nontrivial = ~torch.tensor(keys.special, dtype=torch.bool)
     if keys.image is None:
-        telling = telling & (torch.arange(S) > 0)
+        nontrivial = nontrivial & (torch.arange(S) > 0)
     else:
         patch = torch.arange(S) - keys.image.first
-        telling = (patch >= 0) & (patch < keys.image.rows * keys.image.columns)
-    pairs = telling.expand(T, S).clone()
+        nontrivial = (patch >= 0) & (patch < keys.image.rows * keys.image.columns)
+    pairs = nontrivial.expand(T, S).clone()
     if layer.kind == "self" and T == S:
         pairs &= ~_neighbors(keys)
     return pairs
@@ -192,7 +203,7 @@ def _align(first: Tokens, second: Tokens) -> tuple[Tensor, Tensor]:
         return torch.arange(len(texts[0])), torch.arange(len(texts[0]))
     if max(map(len, texts)) > MAX_ALIGNED:
         return torch.arange(0), torch.arange(0)
-    blocks = SequenceMatcher(None, *texts, autojunk=False).get_matching_blocks()
+    blocks = SequenceMatcher(None, texts[0], texts[1], autojunk=False).get_matching_blocks()
     left = [block.a + i for block in blocks for i in range(block.size)]
     right = [block.b + i for block in blocks for i in range(block.size)]
     return torch.tensor(left, dtype=torch.long), torch.tensor(right, dtype=torch.long)

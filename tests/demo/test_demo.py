@@ -148,7 +148,7 @@ def test_decoys_are_wrong_cities_of_the_line() -> None:
     assert decoys("Yor", "ome") == 0
 
 
-def test_sections_say_which_network_they_are_about(quick_demo: tuple[Path, Demo, str]) -> None:
+def test_sections_name_their_network(quick_demo: tuple[Path, Demo, str]) -> None:
     _, demo, _ = quick_demo
     for name in ("answers", "calibration", "attention"):
         assert "“Read and remember”" in demo.sections[name].findings[0]

@@ -17,13 +17,13 @@ from PIL import Image
 from attnlab.interpret._look import LookResult, look
 from attnlab.models import ViT, ViTConfig
 from tests.support.hostile_capture import HOSTILE, hostile
-from tests.support.pronoun_captures import telling_result
+from tests.support.pronoun_captures import pronoun_result
 from tests.support.text_models import TOKENS, decoder, write_image
 
 
 @pytest.fixture(scope="module")
 def seen() -> LookResult:
-    return telling_result()
+    return pronoun_result()
 
 
 def saved(figure: Figure, kind: str) -> bytes:
@@ -36,8 +36,8 @@ def saved(figure: Figure, kind: str) -> bytes:
 
 def texts_of(figure: Figure) -> list[str]:
     axes = figure.axes[0]
-    found = [*figure.texts, *axes.texts, *axes.get_xticklabels(), *axes.get_yticklabels()]
-    return [text.get_text() for text in found]
+    labels = [*figure.texts, *axes.texts, *axes.get_xticklabels(), *axes.get_yticklabels()]
+    return [text.get_text() for text in labels]
 
 
 @pytest.mark.parametrize("view", ["heads", "matrix"])

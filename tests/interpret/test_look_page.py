@@ -19,7 +19,7 @@ from attnlab.models import ViT, ViTConfig
 from tests.support.browser import Watched
 from tests.support.hostile_capture import HOSTILE, VIEWS, hostile
 from tests.support.page_widths import check_width, every_width
-from tests.support.pronoun_captures import telling_result
+from tests.support.pronoun_captures import pronoun_result
 from tests.support.saved_figures import png_size, save_figure
 from tests.support.text_models import TOKENS, both_stacks, decoder, encoder, write_image
 
@@ -39,7 +39,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "vision": look(vision, image=write_image(folder / "a.png")),
         "signed": look(decoder("fourier"), "the dog", tokenizer=TOKENS, neurons=True),
         "hostile": hostile(),
-        "telling": telling_result(),
+        "pronoun": pronoun_result(),
     }
     return {name: result.save(folder / f"{name}.html") for name, result in results.items()}
 
@@ -228,9 +228,11 @@ def test_every_view_is_saved_for_a_column_of_a_paper(
     watched.check()
 
 
-def test_the_page_opens_on_the_most_telling_head(pages: dict[str, Path], watched: Watched) -> None:
+def test_the_page_opens_on_the_most_interesting_head(
+    pages: dict[str, Path], watched: Watched
+) -> None:
     """One head, one token, and a sentence; a link to another view has none of them."""
-    page = watched.open(pages["telling"])
+    page = watched.open(pages["pronoun"])
     chips = page.get_by_role("group", name="Interesting heads").get_by_role("button")
     assert chips.first.get_attribute("aria-pressed") == "true"
     finding = page.locator(".finding")
@@ -243,7 +245,7 @@ def test_the_page_opens_on_the_most_telling_head(pages: dict[str, Path], watched
     assert chips.nth(1).get_attribute("aria-pressed") == "true"
     page.wait_for_function("() => location.hash.includes('heads=')")
     page.goto("about:blank")
-    watched.open(pages["telling"], "#view=heads")
+    watched.open(pages["pronoun"], "#view=heads")
     assert "attention from" in finding.inner_text()
     watched.check()
 
@@ -264,7 +266,7 @@ def test_views_that_do_not_apply_are_not_shown(pages: dict[str, Path], watched: 
 
 
 def test_flow_opens_on_the_last_layer(pages: dict[str, Path], watched: Watched) -> None:
-    page = watched.open(pages["telling"], "#view=heads&layer=0&heads=1")
+    page = watched.open(pages["pronoun"], "#view=heads&layer=0&heads=1")
     layer = page.get_by_role("combobox", name="Layer")
     watched.press("f")
     assert layer.input_value() == "1"
@@ -275,7 +277,7 @@ def test_flow_opens_on_the_last_layer(pages: dict[str, Path], watched: Watched) 
 
 
 def test_two_panels_open_on_their_difference(watched: Watched, tmp_path: Path) -> None:
-    page = watched.open(telling_result(second=True).save(tmp_path / "two.html"))
+    page = watched.open(pronoun_result(second=True).save(tmp_path / "two.html"))
     assert selected_view(page) == "compare"
     finding = page.locator(".finding").inner_text()
     assert finding.startswith("Layer 1, head 1 of model and other, change ")

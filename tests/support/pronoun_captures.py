@@ -58,7 +58,7 @@ def opened(*panels: CapturePanel) -> Capture:
     return replace(capture, initial_view=opening_view(capture))
 
 
-def telling_result(second: bool = False) -> LookResult:
+def pronoun_result(second: bool = False) -> LookResult:
     """Layer 1, head 1 finds the antecedent; with a second panel, in which it does not."""
     layers = [[previous(), uniform(), sink()], [sink(), pronoun(), uniform()]]
     first = panel_of(*layers)

@@ -157,13 +157,12 @@ export function splitSection({ findings, advice, blocks }: Section): {
   const first = blocks.findIndex(({ kind }) => kind === 'figure');
   if (first < 0 || findings.length + advice.length <= LEAD_SENTENCES)
     return { first: -1, lead: { findings, advice }, rest: { findings: [], advice: [] } };
-  const advised = Math.min(1, advice.length);
-  const found = Math.min(findings.length, LEAD_SENTENCES - advised);
-  const given = LEAD_SENTENCES - found;
+  const findingCount = Math.min(findings.length, LEAD_SENTENCES - Math.min(1, advice.length));
+  const adviceCount = LEAD_SENTENCES - findingCount;
   return {
     first,
-    lead: { findings: findings.slice(0, found), advice: advice.slice(0, given) },
-    rest: { findings: findings.slice(found), advice: advice.slice(given) },
+    lead: { findings: findings.slice(0, findingCount), advice: advice.slice(0, adviceCount) },
+    rest: { findings: findings.slice(findingCount), advice: advice.slice(adviceCount) },
   };
 }
 
