@@ -18,8 +18,8 @@ from attnlab.interpret._adapters import open_model
 from attnlab.interpret._capture_file import header_and_blocks, pack, read, write_packed
 from attnlab.interpret._capture_header import FORMAT
 from attnlab.interpret._inspected_model import InspectedModel, PreparedInput
-from attnlab.interpret._intervene import intervene
 from attnlab.interpret._interesting_heads import find_highlights, opening_view
+from attnlab.interpret._intervene import intervene
 from attnlab.interpret._options import LookInput, LookOptions
 from attnlab.interpret._page import render, save_page
 from attnlab.interpret._records import Capture, CapturePanel, InitialView, View
