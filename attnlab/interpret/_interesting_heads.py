@@ -38,7 +38,7 @@ TRIVIAL_PATTERNS = ("uniform", "local")  # no label that makes a head worth a lo
 
 
 @dataclass(frozen=True)
-class ScoredHead:
+class HeadCandidate:
     """A head, its clearest query and key, and how far it is from trivial patterns."""
 
     score: float
@@ -91,7 +91,7 @@ def _pattern_score(panel: CapturePanel, highlight: Highlight) -> float:
     return patterns[highlight.head].scores[highlight.pattern] if highlight.pattern else 0.0
 
 
-def _score_layer(panel: CapturePanel, number: int, layer: Layer) -> list[ScoredHead]:
+def _score_layer(panel: CapturePanel, number: int, layer: Layer) -> list[HeadCandidate]:
     queries, keys = (panel.sequences[index] for index in panel.sequence_indices[number])
     assert layer.weights is not None
     H, T, S = layer.weights.shape
@@ -112,7 +112,7 @@ def _score_layer(panel: CapturePanel, number: int, layer: Layer) -> list[ScoredH
         highlight = Highlight(
             number, head, query, int(key[query]), round(float(largest[query]), 4), pattern
         )
-        heads.append(ScoredHead(float(top.mean()), highlight))
+        heads.append(HeadCandidate(float(top.mean()), highlight))
     return heads
 
 
