@@ -5,8 +5,10 @@ Letters: B batch, T tokens.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -17,6 +19,10 @@ from attnlab.interpret._average_attention import word_class
 from attnlab.interpret._find_heads import KINDS, selected_keys
 from attnlab.models import Decoder, StackConfig
 from attnlab.report import to_markdown
+from attnlab.tasks.abilities.induction import Induction
+from attnlab.tasks.simple import IGNORE
+from attnlab.training import Run
+from tests.support.command_line import call
 from tests.support.small_models import model_of
 
 
@@ -95,55 +101,39 @@ def test_word_classes(text: str, continued: bool, expected: str) -> None:
     assert word_class(text, continued) == expected
 
 
-def repeated_tokens(random: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Rows of random tokens, each repeated with a period of its own; which ones are repeated."""
-    period = torch.randint(5, 15, (32, 1), generator=random)
-    position = torch.arange(30)[None]
-    base = torch.randint(3, 32, (32, 30), generator=random)
-    return base.gather(1, position % period), position >= period
-
-
-def train_to_repeat(layers: int, steps: int) -> Decoder:
-    torch.manual_seed(0)
-    random = torch.Generator().manual_seed(0)
-    sizes: dict[str, Any] = {"width": 32, "heads": 2, "feed_width": 32}
-    model = Decoder(StackConfig(32, 64, layers=layers, position="rotary", **sizes))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1, (step + 1) / 50) * (1 - step / steps)
+def train_on_induction(folder: Path, layers: int) -> Any:
+    """Without convolutions: with one, a single layer sees the token before and can do the task."""
+    code = call(
+        f"induction train --tokens 10 --length 32 --vocabulary 32 --layers {layers} --steps 400"
+        f" --convolution 0 --position rotary --out {folder}"
     )
-    for _ in range(steps):
-        ids, known = repeated_tokens(random)
-        logits = model(ids[:, :-1])
-        loss = F.cross_entropy(logits[known[:, 1:]], ids[:, 1:][known[:, 1:]])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    return model.eval()
+    assert code == 0
+    return Run(folder).model()
 
 
 @pytest.mark.slow
-def test_two_layers_learn_induction_heads_and_one_layer_cannot() -> None:
-    two, one = train_to_repeat(2, 500), train_to_repeat(1, 300)
+def test_two_layers_learn_induction_heads_and_one_layer_cannot(tmp_path: Path) -> None:
+    two, one = (train_on_induction(tmp_path / str(layers), layers) for layers in (2, 1))
     result = attnlab.find_heads(two, "induction")
-    assert [head.layer for head in result.heads] == [1] * len(result.heads)
     assert result.heads
-    previous = attnlab.find_heads(two, "previous")
-    assert previous.heads[0].layer == 0
+    assert {head.layer for head in result.heads} == {1}
+    assert attnlab.find_heads(two, "previous").heads[0].layer == 0
     assert not attnlab.find_heads(one, "induction").heads
-    # without its induction heads the model no longer repeats; without as many others it does
-    ids, known = repeated_tokens(torch.Generator().manual_seed(9))
+    # without its induction heads the model no longer continues the copy
+    ids, targets = map(
+        torch.from_numpy, Induction(10, 32, 32).generate(200, np.random.default_rng(9))
+    )
 
-    def repeats(model: Any) -> float:
+    def accuracy() -> float:
         with torch.no_grad():
-            right = model(ids[:, :-1]).argmax(-1) == ids[:, 1:]
-        return float(right[known[:, 1:]].float().mean())
+            right = two(ids).argmax(-1) == targets
+        return float(right[targets != IGNORE].float().mean())
 
-    whole = repeats(two)
-    change = attnlab.intervene(two)
+    whole, change = accuracy(), attnlab.intervene(two)
     for head in result.heads:
         change = change.ablate(head.layer, head.head)
     with change:
-        without = repeats(two)
-    assert without < 0.5 * whole
+        without = accuracy()
+    assert whole > 0.95
+    assert without < 0.2
+    assert accuracy() == whole
