@@ -126,7 +126,9 @@ def test_a_killed_node_loses_nothing(
 
     monkeypatch.setenv("TRIAL_SECONDS", "6")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     try:
         second = cluster.add_node(num_cpus=1)
         cluster.wait_for_nodes()
