@@ -431,15 +431,17 @@ class Dropout(nn.Dropout):
 def initialize(module: nn.Module, std: float = 0.02) -> None:
     """Matrices and embeddings ~ N(0, std), biases 0; mechanisms and norms initialize themselves.
 
-    Before a short convolution the projection keeps the size of its inputs. With a smaller one
-    `delta` hardly began to learn to recall (docs/log.md).
+    The projection before a short convolution and the output gate keep the size of their inputs.
+    With smaller ones `delta` and `gated_delta` hardly began to learn to recall (docs/log.md).
     """
     if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
         nn.init.normal_(module.weight, std=std)
         if getattr(module, "bias", None) is not None:
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
-    elif isinstance(module, MultiHead) and module.convolution is not None:  # after its parts
-        nn.init.normal_(module.project.weight, std=module.project.in_features**-0.5)
+    elif isinstance(module, MultiHead):  # after its parts
+        kept = [module.output_gate, module.project if module.convolution is not None else None]
+        for layer in (layer for layer in kept if layer is not None):
+            nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
 
 
 def attention_per_layer(attention: str | list[str], layers: int) -> list[str]:

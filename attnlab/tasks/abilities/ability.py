@@ -35,12 +35,14 @@ class Ability(SimpleTask):
         "heads": 2,
         "position": "none",
         "convolution": 4,
+        "tie": True,
     }
     training: ClassVar[Mapping[str, Any]] = {
         "steps": 1500,
         "batch_size": 64,
-        "learning_rate": 3e-3,
-        "evaluations": 15,
+        "optimizer": "muon",
+        "schedule": "wsd",
+        "evaluations": 30,
         "stop_at": 0.995,
     }
     quick: ClassVar[Mapping[str, Any]] = {}

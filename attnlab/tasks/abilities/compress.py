@@ -37,7 +37,7 @@ class Compress(Ability):
     length: Annotated[int, "Tokens to compress.", Bounds(2, 4096)] = 16
     symbols: Annotated[int, "Number of different tokens.", Bounds(2, 4096)] = 16
 
-    model: ClassVar[dict[str, Any]] = {**Ability.model, "position": "learned"}
+    model: ClassVar[dict[str, Any]] = {**Ability.model, "position": "learned", "tie": False}
     collects_answers = True
     quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
     example: ClassVar[dict[str, Any]] = {"length": 6}
