@@ -79,6 +79,16 @@ def test_first_steps_are_those_of_mamba2(kind: type[StepGate], per_channel: bool
 
 
 @pytest.mark.parametrize("width", [24, 96])
+def test_an_output_gate_begins_at_unit_size(width: int) -> None:
+    """silu(W x) is nearly 0 for small W, and then hardly anything passes or is learned."""
+    torch.manual_seed(0)
+    config = StackConfig(11, 16, width, layers=1, heads=HEADS, attention="gated_delta")
+    (layer,) = [part for part in Decoder(config).modules() if isinstance(part, MultiHead)]
+    assert layer.output_gate is not None
+    assert 0.8 < float(layer.output_gate(torch.randn(500, width)).detach().std()) < 1.2
+
+
+@pytest.mark.parametrize("width", [24, 96])
 def test_a_convolution_reads_inputs_of_unit_size(width: int) -> None:
     """At the start of training: with the usual initialization silu would be nearly linear."""
     torch.manual_seed(0)

@@ -38,11 +38,11 @@ class Ability(SimpleTask):
         "tie": True,
     }
     training: ClassVar[Mapping[str, Any]] = {
-        "steps": 1500,
+        "steps": 1000,
         "batch_size": 64,
         "optimizer": "muon",
         "schedule": "wsd",
-        "evaluations": 30,
+        "evaluations": 20,
         "stop_at": 0.995,
     }
     quick: ClassVar[Mapping[str, Any]] = {}

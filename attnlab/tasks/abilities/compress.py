@@ -39,7 +39,7 @@ class Compress(Ability):
 
     model: ClassVar[dict[str, Any]] = {**Ability.model, "position": "learned", "tie": False}
     collects_answers = True
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 300}}
     example: ClassVar[dict[str, Any]] = {"length": 6}
 
     @property

@@ -44,7 +44,7 @@ class Extrapolate(Ability):
         int, "Test up to this many times the length of the training rows.", Bounds(1, 64)
     ] = 8
 
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 300}}
     example: ClassVar[dict[str, Any]] = {"ability": "copy:length=3", "times": 2}
 
     def __post_init__(self) -> None:

@@ -39,7 +39,7 @@ class FuzzyRecall(Ability):
         int, "Number of token ids. Half of them are for keys, half for values.", Bounds(4, 65_536)
     ] = 32
 
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 300}}
     example: ClassVar[dict[str, Any]] = {"pairs": 2, "vocabulary": 13}
 
     def __post_init__(self) -> None:

@@ -34,7 +34,12 @@ class Induction(Ability):
     length: Annotated[int, "Tokens in a row.", Bounds(4, 65_536)] = 64
     vocabulary: Annotated[int, "Number of token ids.", Bounds(3, 65_536)] = 64
 
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {
+        "tokens": 6,
+        "length": 32,
+        "vocabulary": 32,
+        "training": {"steps": 300},
+    }
     example: ClassVar[dict[str, Any]] = {"tokens": 3, "length": 14, "vocabulary": 20}
 
     def __post_init__(self) -> None:

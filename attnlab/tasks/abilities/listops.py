@@ -43,7 +43,7 @@ class Listops(Ability):
     root_only: Annotated[bool, "Ask only for the value of the whole row."] = False
 
     row_counts: ClassVar[dict[str, int]] = {"train": 4096, "validation": 256, "test": 1024}
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 300}}
     example: ClassVar[dict[str, Any]] = {"length": 14}
 
     @property

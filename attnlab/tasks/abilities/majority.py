@@ -28,7 +28,7 @@ class Majority(Ability):
     name, vocabulary = "majority", 2
     length: Annotated[int, "Number of bits, an odd number.", Bounds(1, 65_535)] = 33
 
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 300}}
     example: ClassVar[dict[str, Any]] = {"length": 7}
 
     def __post_init__(self) -> None:

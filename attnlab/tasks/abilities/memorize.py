@@ -39,7 +39,7 @@ class Memorize(Ability):
         int, "Number of token ids. Half of them are keys, half are values.", Bounds(5, 65_536)
     ] = 256
 
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 300}}
     example: ClassVar[dict[str, Any]] = {"length": 8, "vocabulary": 17}
 
     @property

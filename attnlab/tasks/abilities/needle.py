@@ -31,7 +31,7 @@ class Needle(Ability):
     length: Annotated[int, "Tokens in a row.", Bounds(3, 65_536)] = 256
     words: Annotated[int, "Number of different words.", Bounds(2, 65_534)] = 64
 
-    quick: ClassVar[dict[str, Any]] = {"length": 128, "training": {"steps": 400}}
+    quick: ClassVar[dict[str, Any]] = {"length": 128, "training": {"steps": 300}}
     example: ClassVar[dict[str, Any]] = {"length": 14, "words": 9}
 
     @property

@@ -39,7 +39,7 @@ class NoisyRecall(Ability):
     ] = 64
     noise: Annotated[float, "Fraction of the pairs that are noise.", Bounds(0, 0.95)] = 0.4
 
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 300}}
     example: ClassVar[dict[str, Any]] = {"length": 16, "vocabulary": 16}
 
     @property

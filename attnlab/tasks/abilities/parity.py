@@ -32,7 +32,7 @@ class Parity(Ability):
     length: Annotated[int, "Number of bits.", Bounds(1, 65_536)] = 32
     last_only: Annotated[bool, "Ask only after the last bit."] = False
 
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {"length": 16, "training": {"steps": 300}}
     example: ClassVar[dict[str, Any]] = {"length": 6}
 
     @property

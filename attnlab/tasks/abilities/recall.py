@@ -45,7 +45,12 @@ class Recall(Ability):
         Bounds(0, 10),
     ] = 0.01
 
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {
+        "pairs": 4,
+        "length": 32,
+        "vocabulary": 64,
+        "training": {"steps": 300},
+    }
     example: ClassVar[dict[str, Any]] = {"pairs": 3, "length": 16, "vocabulary": 16}
 
     def __post_init__(self) -> None:

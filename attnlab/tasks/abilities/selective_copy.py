@@ -34,7 +34,7 @@ class SelectiveCopy(Ability):
     length: Annotated[int, "Tokens in a row, with the answers.", Bounds(3, 65_536)] = 48
     vocabulary: Annotated[int, "Number of token ids.", Bounds(4, 65_536)] = 16
 
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {"tokens": 5, "length": 32, "training": {"steps": 300}}
     example: ClassVar[dict[str, Any]] = {"tokens": 3, "length": 13, "vocabulary": 10}
 
     def __post_init__(self) -> None:

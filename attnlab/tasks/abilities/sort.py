@@ -26,7 +26,7 @@ class Sort(SequenceAbility):
     length: Annotated[int, "Tokens to sort; a row has twice as many.", Bounds(1, 16_384)] = 16
     symbols: Annotated[int, "Number of different tokens.", Bounds(2, 65_535)] = 32
 
-    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 500}}
+    quick: ClassVar[dict[str, Any]] = {"training": {"steps": 300}}
 
     def transform(self, items: np.ndarray) -> np.ndarray:
         import numpy as np
