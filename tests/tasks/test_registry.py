@@ -44,7 +44,9 @@ def named_tasks(package: str, text: str) -> set[str]:
     names = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if node.value in TASKS and (package, node.value) not in OTHER_FACTS:
+            is_ability = node.value in TASKS and TASKS[node.value].group != ""
+            chosen = package == "compare" and is_ability  # the overview has a default selection
+            if node.value in TASKS and not chosen and (package, node.value) not in OTHER_FACTS:
                 names.add(node.value)
             names |= {name for name in TASKS if re.search(rf"\battnlab {name} [a-z]", node.value)}
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attnlab.tasks."):
