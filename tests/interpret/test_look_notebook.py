@@ -145,8 +145,8 @@ def test_in_jupyter_lab(tmp_path: Path) -> None:
         tabs = page.locator(".jp-OutputArea [role=tab]")
         console: list[str] = []  # from here on: JupyterLab itself logs warnings when it starts
         page.on("console", lambda line: console.append(line.text) if line.type == "error" else None)
-        assert tabs.count() == len(VIEWS)
-        for number in range(len(VIEWS)):
+        assert 5 < tabs.count() <= len(VIEWS)  # the views that have data
+        for number in range(tabs.count()):
             tabs.nth(number).click()
             page.wait_for_selector(".jp-OutputArea canvas, .jp-OutputArea p.message")
             if page.locator(".jp-OutputArea canvas").count():
