@@ -79,6 +79,7 @@ TOPICS = {
     "kernels": "Attention as a kernel",
     "efficient": "Other efficient mechanisms, and the alternatives",
     "trained": "What trained models do",
+    "abilities": "What small models learn",
     "own": "Added by attnlab",
 }
 

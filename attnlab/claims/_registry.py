@@ -27,6 +27,8 @@ FILES = (
     *("efficient_synthesizer", "efficient_versus_recurrent", "efficient_long_distance_copying"),
     *("trained", "trained_heads", "trained_words", "trained_knowledge", "trained_vision"),
     *("trained_summary",),
+    *("abilities_recall", "abilities_positions", "abilities_structure"),
+    *("abilities_variants", "abilities_sinks"),
     *("added_by_attnlab",),
 )
 for _file in FILES:

@@ -26,11 +26,11 @@ LETTERS, FAR, NEAR = 8, 16, 2
 class LSTMModel(nn.Module):
     """An LSTM that predicts one letter at each token."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, letters: int = LETTERS) -> None:
         super().__init__()
-        self.letters = nn.Embedding(LETTERS, width)
+        self.letters = nn.Embedding(letters, width)
         self.memory = nn.LSTM(width, width, batch_first=True)
-        self.read = nn.Linear(width, LETTERS)
+        self.read = nn.Linear(width, letters)
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> logits (B, T, V)."""

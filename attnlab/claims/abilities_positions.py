@@ -1,0 +1,54 @@
+"""Reading longer rows than in training, with different position encodings.
+
+The task is induction in rows of 24 tokens, tested in rows of up to 192. Every model has one layer
+and a short convolution, so it needs no positions to solve the task: what differs is the harm that
+positions do where they were never trained.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from attnlab.claims._ability_models import AbilityTraining, differences, repeated_accuracies
+from attnlab.claims._claim import Evidence, Lines, Trial
+from attnlab.report import Series
+
+EXTRAPOLATION_MODELS = "extrapolation-models"
+# without an early stop: how well a model does on longer rows depends on how long it was trained
+INDUCTION = AbilityTraining(
+    "induction:length=24,tokens=6,vocabulary=24", steps=400, stop_at=math.inf
+)
+ENCODINGS = {
+    "learned": replace(INDUCTION, position="learned"),
+    "none": INDUCTION,
+    "ALiBi": replace(INDUCTION, attention="softmax:bias=alibi"),
+    "rotary, base 10,000": replace(INDUCTION, position="rotary"),
+    "rotary, base 1,000,000": replace(INDUCTION, position="rotary", rotary_base=1e6),
+}
+LENGTHS, JUDGED, SEEDS = (1, 2, 4, 8), 8, 5  # times the length of the training rows
+
+
+def compare_encodings(trial: Trial, first: str, second: str) -> Evidence:
+    """The accuracy of `first` less that of `second`, in long rows or (control) in short ones."""
+    judged = 1 if trial.control else JUDGED
+    accuracies = {
+        name: {
+            times: repeated_accuracies(trial, ENCODINGS[name], times, SEEDS) for times in LENGTHS
+        }
+        for name in (first, second)
+    }
+    lines = [
+        Series(name, [(float(24 * times), sum(a) / len(a)) for times, a in by_length.items()])
+        for name, by_length in accuracies.items()
+    ]
+    return Evidence(
+        differences(accuracies[first][judged], accuracies[second][judged]),
+        Lines("tokens in a row", "accuracy", lines, x_log=True),
+        details={
+            f"accuracy, {name}, at {times} times the length": sum(a) / len(a)
+            for name, by_length in accuracies.items()
+            for times, a in by_length.items()
+            if times in (1, JUDGED)
+        },
+    )

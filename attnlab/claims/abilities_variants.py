@@ -1,0 +1,92 @@
+"""Variants of attention on small tasks: sparse weights, latent keys, differences, gates.
+
+Letters: H heads, T tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from attnlab.claims._ability_models import (
+    AbilityTraining,
+    attention_rows,
+    differences,
+    repeated_accuracies,
+    train_ability,
+    training_seeds,
+)
+from attnlab.claims._claim import Bars, Estimate, Evidence, Trial, claim, mean_interval
+from attnlab.claims.judges import Above, Below, Every
+from attnlab.models import Decoder
+from attnlab.tasks.simple import IGNORE
+
+VARIANT_MODELS = "recall-variants"
+RECALL = AbilityTraining("recall:pairs=8,length=32,vocabulary=64", steps=600)
+CAPTURED_ROWS, SEEDS = 16, 5
+
+
+def _zero_fraction(weights: Tensor) -> float:
+    """Of the weights on the query's own and earlier tokens. (H, T, T)"""
+    visible = torch.ones(weights.shape[-2:], dtype=torch.bool).tril()
+    return float((weights[:, visible] == 0).float().mean())
+
+
+@claim(
+    "mla-cache",
+    topic="abilities",
+    source="paper",
+    statement="latent keys (MLA) need a smaller cache than keys and values of all heads, at equal "
+    "accuracy",
+    why="""Multi-head attention keeps a key and a value of each head: 2 W numbers for a token, 64
+    here. With latent keys a token keeps one vector c of 16 numbers, from which each head makes its
+    key U_h c and its value V_h c; U_h moves to the query, so that nothing else is kept. The rank of
+    all keys and values together is then at most 16, which is enough if they have little to say. The
+    cache is counted in the bytes of the decoding state, without the convolution's. A latent of
+    1 number, the control, has an even smaller cache and loses accuracy.""",
+    judge=Every(
+        Below(0.5, "bytes of the cache, latent keys / keys and values of all heads"),
+        [Above(-0.02, "accuracy with latent keys less that without")],
+    ),
+    control="a latent key of 1 number",
+    reference="DeepSeek-AI 2024, DeepSeek-V2, section 2.1 (arXiv 2405.04434)",
+    group=VARIANT_MODELS,
+)
+def mla_cache(trial: Trial) -> Evidence:
+    latent = replace(RECALL, attention=f"softmax:latent={1 if trial.control else 16}")
+    accuracies = [repeated_accuracies(trial, each) for each in (latent, RECALL)]
+    sizes = [
+        cache_bytes(train_ability(replace(each, seed=training_seeds(trial)[0])))
+        for each in (latent, RECALL)
+    ]
+    names = ("latent keys", "keys and values of all heads")
+    return Evidence(
+        Estimate(sizes[0] / sizes[1]),
+        Bars(
+            "accuracy",
+            {name: mean_interval(each) for name, each in zip(names, accuracies, strict=True)},
+        ),
+        parts={"accuracy with latent keys less that without": differences(*accuracies)},
+        details={f"bytes, {name}": size for name, size in zip(names, sizes, strict=True)},
+    )
+
+
+def cache_bytes(model: Decoder, tokens: int = 32) -> int:
+    """The bytes of the keys and values of one row after `tokens` tokens."""
+    with torch.no_grad():
+        _, state = model.stack.prefill(torch.zeros(1, tokens).long(), torch.tensor([tokens]))
+    return sum(block.attention.attention.nbytes for block in state.blocks)
+
+
+def noise_weight(training: AbilityTraining) -> float:
+    """The fraction of the absolute weight of questions that is not on the answer, of the head that
+    has the smallest: heads that do nothing for the task are not counted."""
+    fractions = []
+    for ids, targets, weights in attention_rows(training, CAPTURED_ROWS):
+        for question in (targets != IGNORE).nonzero()[:, 0].tolist():
+            row = weights[:, question].abs()  # (H, T)
+            answer = row[:, ids == targets[question]].sum(-1)  # its token may come again
+            fractions.append(1 - answer / row.sum(-1))  # (H,)
+    return float(torch.stack(fractions).mean(0).min())
