@@ -44,9 +44,9 @@ def lens(
 
 
 def lines_of(path: Path) -> list[str]:
-    from attnlab.tasks.language._text_files import read_text_file
+    from attnlab.heads._inputs import read_inputs
 
-    lines = [line for line in read_text_file(path).splitlines() if line.strip()]
+    lines = [line for line in read_inputs(path).full_text.splitlines() if line.strip()]
     if not lines:
         raise ValueError(f"{path}: has no text; give a file with a text in each line")
     return lines
