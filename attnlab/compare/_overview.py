@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from attnlab.compare._plan import ComparisonResult, Factors, PlannedComparison, 
 from attnlab.compare._runs import MAX_BYTES, RESULTS
 from attnlab.report import Report, save_page, to_csv
 from attnlab.run_folder import RunFolder, StartMode
+from attnlab.run_folder._file_names import REMOVING
 from attnlab.run_folder._removal import removal, removal_began
 from attnlab.tasks._simple_comparison import RecipeComparison, comparison_class
 from attnlab.tasks.comparison import Comparison, TrainingBudget
@@ -111,13 +112,19 @@ def compare_all(
     plan = _describe(chosen, budget)
     if start is StartMode.RESUME:
         _check_same(folder / OVERVIEW, plan)
+    replaced = _old_parts(folder)
     fresh = start is StartMode.OVERWRITE or removal_began(folder)
 
     def plan_one(
         name: str, comparison: Comparison, factors: Factors, seeds: int, start: StartMode
     ) -> PlannedComparison:
         path = folder / name
-        if start is StartMode.RESUME and not (path / RESULTS).exists():
+        if start is StartMode.OVERWRITE and name not in replaced and (path / RESULTS).exists():
+            raise ValueError(
+                f"{path}: holds a comparison that is no part of the overview in {folder}; give "
+                "another folder, or move it"
+            )
+        if name not in replaced or (start is StartMode.RESUME and not (path / RESULTS).exists()):
             start = StartMode.NEW
         return plan_comparison(
             comparison,
@@ -134,28 +141,29 @@ def compare_all(
         return [plan_one(name, each, factors, seeds, start) for name, each in comparisons.items()]
 
     factors = tuple(chosen.learning_rate_factors or ())
-    part_start = StartMode.OVERWRITE if fresh else StartMode.RESUME
-    plans = plan_all(factors[:1], StartMode.OVERWRITE)  # checks all before anything is trained
+    part_start = StartMode.OVERWRITE if fresh else start
+    check_start = StartMode.OVERWRITE if start is StartMode.RESUME else part_start
+    plans = plan_all(factors[:1], check_start)  # checks all before anything is trained
     sweeps = len(factors) > 1
     rates = plan_one(RATES, plans[0].comparison, factors, 1, part_start) if sweeps else None
+    if processes is None:  # one thread for each run, also if the budget is minutes
+        processes = len(os.sched_getaffinity(0))
+    runner = create_runner(processes, ray, [], quiet)
     with ExitStack() as stack:
-        stack.enter_context(RunFolder(folder).locked())
+        parts = {*comparisons, *([RATES] if sweeps else [])}
+        old = {name for name in replaced if fresh and (folder / name).is_dir()}
+        for path in (folder, *(folder / name for name in sorted(parts | old))):
+            stack.enter_context(RunFolder(path).locked())
         if fresh:
-            _remove(folder)
+            _remove(folder, sorted(old))
         header = {"format": FORMAT, "version": VERSION, "settings": plan}
         if start is not StartMode.RESUME:
             write_json(folder / OVERVIEW, header)
-        if processes is None:  # one thread for each run, also if the budget is minutes
-            processes = len(os.sched_getaffinity(0))
-        runner = create_runner(processes, ray, [], quiet)
         best: Factors = factors
         if rates is not None:
-            stack.enter_context(RunFolder(rates.folder).locked())
             (swept,) = run_planned([rates], runner, quiet)
             best = _best_factors(swept, plans[0].contenders)
         plans = plan_all(best, part_start)
-        for each in plans:
-            stack.enter_context(RunFolder(each.folder).locked())
 
         def write(results: list[ComparisonResult]) -> Overview:
             named = dict(zip(comparisons, results, strict=True))
@@ -237,10 +245,23 @@ def _check_same(path: Path, plan: dict[str, Any]) -> None:
             )
 
 
-def _remove(folder: Path) -> None:
-    """Deletes the overview and its comparisons. Your other files stay."""
+def _old_parts(folder: Path) -> set[str]:
+    """The folders of the comparisons that an old overview made, also if its removal was killed."""
+    for name in (OVERVIEW, REMOVING):
+        with suppress(OSError, KeyError, TypeError, ValueError):
+            settings = read_json(folder / name, MAX_BYTES)["settings"]
+            names = {*settings["abilities"]}
+            names |= {RATES} if len(settings["learning_rate_factors"]) > 1 else set()
+            return {name for name in names if Path(name).name == name != ".."}
+    return set()
+
+
+def _remove(folder: Path, parts: Sequence[str]) -> None:
+    """Deletes the overview and its comparisons, if there is one. Your other files stay."""
+    if not (folder / OVERVIEW).exists() and not removal_began(folder):
+        return
     with removal(folder, OVERVIEW):
         for path in (folder / PAGE, folder / TABLE, *folder.glob(FIGURES)):
             path.unlink(missing_ok=True)
-        for path in folder.glob(f"*/{RESULTS}"):
-            remove_comparison(path.parent)
+        for name in parts:
+            remove_comparison(folder / name)

@@ -14,11 +14,14 @@ import pytest
 
 from attnlab import MECHANISMS
 from attnlab._confidence_intervals import Estimate
+from attnlab.compare._engine import compare
 from attnlab.compare._overview import Overview, OverviewSettings, compare_all, create_comparisons
 from attnlab.compare._overview_report import OverviewCell, _scores, _sentence
 from attnlab.extensions import load_extension
 from attnlab.report import Heatmap
-from attnlab.run_folder import StartMode
+from attnlab.run_folder import RunFolder, StartMode
+from attnlab.run_folder._file_names import LOCK, REMOVING
+from attnlab.tasks._simple_comparison import comparison_class
 from attnlab.tasks.comparison import Metric
 from attnlab.tasks.registry import TASKS
 from tests.support.command_line import run
@@ -105,6 +108,72 @@ def test_overview(tmp_path: Path) -> None:
     run_overview(out, fewer, start=StartMode.OVERWRITE)
     assert [cell["mechanism"] for cell in cells_of(out)] == ["elu"]
     assert not (out / "tiny-reverse" / "compare.json").exists()
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != LOCK
+    }
+
+
+ONE = OverviewSettings(quick=True, attention=("elu",), abilities=("tiny-copy",))
+
+
+def test_overwrite_removes_only_what_the_overview_made(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    other = comparison_class(TASKS["tiny-reverse"])()
+    compare(other, ["elu"], out=out / "tiny-reverse", steps=1, seeds=1, quiet=True)
+    mine = files_of(out)
+    run_overview(out, ONE, start=StartMode.OVERWRITE)  # there is no overview to replace
+    run_overview(out, ONE, start=StartMode.OVERWRITE)
+    assert mine.items() <= files_of(out).items()
+    before = files_of(out)
+    for start in StartMode.OVERWRITE, StartMode.NEW:
+        (out / "overview.json").rename(tmp_path / "kept.json")
+        both = OverviewSettings(quick=True, attention=("elu",), abilities=("tiny-reverse",))
+        with pytest.raises(ValueError, match="tiny-reverse: .*holds a comparison"):
+            run_overview(out, both, start=start)
+        (tmp_path / "kept.json").rename(out / "overview.json")
+        assert files_of(out) == before
+    with RunFolder(out / "tiny-copy").locked():
+        with pytest.raises(ValueError, match="tiny-copy: another process is training here"):
+            run_overview(out, ONE, start=StartMode.OVERWRITE)
+    assert files_of(out) == before
+    (out / "overview.json").rename(out / REMOVING)  # as if the removal had been killed
+    elsewhere = OverviewSettings(quick=True, attention=("elu",), abilities=("tiny-copy-2",))
+    with restored_registries():
+        TASKS["tiny-copy-2"] = TASKS["tiny-copy"]
+        run_overview(out, elsewhere)
+    assert not (out / "tiny-copy" / "compare.json").exists()
+    assert mine.items() <= files_of(out).items()
+
+
+@pytest.mark.parametrize("options", [{"processes": -1}, {"ray": "10.0.0.5:1"}])
+def test_bad_input_leaves_the_old_overview(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(address: str) -> None:
+        raise ValueError(f"--ray {address}: no cluster answers there")
+
+    monkeypatch.setattr("attnlab.compare._ray_runner.RayRunner", refuse)
+    run_overview(tmp_path, ONE)
+    before = files_of(tmp_path)
+    with pytest.raises(ValueError, match="--processes is -1|no cluster answers"):
+        run_overview(tmp_path, ONE, start=StartMode.OVERWRITE, **options)
+    assert files_of(tmp_path) == before
+
+
+def test_a_new_overview_refuses_old_parts_before_it_trains(tmp_path: Path) -> None:
+    swept = OverviewSettings(**{**vars(ONE), "learning_rate_factors": (0.5, 2.0)})
+    run_overview(tmp_path, ONE)
+    (tmp_path / "overview.json").unlink()
+    before = files_of(tmp_path)
+    for settings in (ONE, swept):
+        with pytest.raises(ValueError, match="tiny-copy: already holds a comparison"):
+            run_overview(tmp_path, settings)
+        assert files_of(tmp_path) == before
 
 
 def test_learning_rates_are_swept_once_for_each_mechanism(tmp_path: Path) -> None:
