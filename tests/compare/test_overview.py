@@ -133,13 +133,13 @@ def test_overwrite_removes_only_what_the_overview_made(tmp_path: Path) -> None:
     for start in StartMode.OVERWRITE, StartMode.NEW:
         (out / "overview.json").rename(tmp_path / "kept.json")
         both = OverviewSettings(quick=True, attention=("elu",), abilities=("tiny-reverse",))
-        with pytest.raises(ValueError, match="tiny-reverse: .*holds a comparison"):
+        with pytest.raises(ValueError, match=r"tiny-reverse: .*holds a comparison"):
             run_overview(out, both, start=start)
         (tmp_path / "kept.json").rename(out / "overview.json")
         assert files_of(out) == before
-    with RunFolder(out / "tiny-copy").locked():
-        with pytest.raises(ValueError, match="tiny-copy: another process is training here"):
-            run_overview(out, ONE, start=StartMode.OVERWRITE)
+    training = "tiny-copy: another process is training here"
+    with RunFolder(out / "tiny-copy").locked(), pytest.raises(ValueError, match=training):
+        run_overview(out, ONE, start=StartMode.OVERWRITE)
     assert files_of(out) == before
     (out / "overview.json").rename(out / REMOVING)  # as if the removal had been killed
     elsewhere = OverviewSettings(quick=True, attention=("elu",), abilities=("tiny-copy-2",))
@@ -160,7 +160,7 @@ def test_bad_input_leaves_the_old_overview(
     monkeypatch.setattr("attnlab.compare._ray_runner.RayRunner", refuse)
     run_overview(tmp_path, ONE)
     before = files_of(tmp_path)
-    with pytest.raises(ValueError, match="--processes is -1|no cluster answers"):
+    with pytest.raises(ValueError, match=r"--processes is -1|no cluster answers"):
         run_overview(tmp_path, ONE, start=StartMode.OVERWRITE, **options)
     assert files_of(tmp_path) == before
 
