@@ -4,9 +4,10 @@
 
 A row is one of the other ability. Training rows have its length; validation and test rows have 1,
 2, 4, ... times that length, equally many of each. `accuracy` is the mean over the lengths, and
-`accuracy_4x` that at four times the length. Every ability with an option `length` can be used;
-only its rows grow (`recall` keeps its pairs, which are then asked at longer distances). A model
-with learned positions gets a table that is long enough, whose later entries are never trained.
+`accuracy_4x` that at four times the length. Every ability with an option `length` can be used, but
+not `listops`, whose length is only a limit. Only the rows grow (`recall` keeps its pairs, which are
+then asked at longer distances). A model with learned positions gets a table that is long enough,
+whose later entries are never trained.
 
 Press et al. 2021 (arXiv:2108.12409) and Kazemnejad et al. 2023 (arXiv:2305.19466) measure this for
 position encodings.

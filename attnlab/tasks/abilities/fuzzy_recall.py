@@ -15,6 +15,7 @@ follows it, so no answer asks whether a value ends.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -45,7 +46,8 @@ class FuzzyRecall(Ability):
     def __post_init__(self) -> None:
         super().__post_init__()
         size = max(self.key_size, self.value_size)
-        if self.symbols < size or self.symbols**self.key_size < 4 * self.pairs:
+        keys = math.perm(self.symbols, self.key_size)
+        if self.symbols < size or keys < 2 * self.pairs:  # half are left, so drawing one is fast
             raise ValueError(
                 f"fuzzy_recall: a vocabulary of {self.vocabulary} is too small for {self.pairs} "
                 f"pairs of groups of {size} tokens; give a larger vocabulary"
@@ -93,19 +95,16 @@ class FuzzyRecall(Ability):
         """(R, pairs, key size): all keys of a row differ."""
         import numpy as np
 
-        from attnlab.tasks.abilities._arrays import draw_distinct
+        from attnlab.tasks.abilities._arrays import draw_distinct, is_repeated
 
-        def draw(rows: int) -> np.ndarray:
-            drawn = draw_distinct(rng, rows * self.pairs, self.key_size, self.symbols)
-            return drawn.reshape(rows, self.pairs, self.key_size)
+        def draw(keys: int) -> np.ndarray:
+            return draw_distinct(rng, keys, self.key_size, self.symbols)
 
-        keys = draw(count)
-        while True:
-            codes = np.sort((keys * self.symbols ** np.arange(self.key_size)).sum(2), 1)
-            again = (codes[:, 1:] == codes[:, :-1]).any(1)
-            if not again.any():
-                return keys
+        keys = draw(count * self.pairs).reshape(count, self.pairs, self.key_size)
+        powers = self.symbols ** np.arange(self.key_size)
+        while (again := is_repeated((keys * powers).sum(2))).any():
             keys[again] = draw(int(again.sum()))
+        return keys
 
     def longer(self, factor: int) -> FuzzyRecall:
         return replace(self, pairs=factor * self.pairs)

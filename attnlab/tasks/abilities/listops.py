@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from attnlab.tasks._task_options import Bounds
 from attnlab.tasks.abilities.ability import Ability
@@ -54,30 +54,42 @@ class Listops(Ability):
         rows: list[Row] = []
         while len(rows) < self.row_counts[part]:
             row = Row([], [])
-            self._extend(row, 1, random)
-            if len(row.ids) <= self.length:
+            if self._extend(row, 1, random) is not None:
                 rows.append(row)
         return rows
 
-    def _extend(self, row: Row, depth: int, random: Random) -> int:
-        """Append an operation to the row and return its value."""
+    def _extend(self, row: Row, depth: int, random: Random) -> int | None:
+        """Append an operation to the row and return its value; None if the row gets too long. It
+        stops there, because a whole tree can be far too large."""
         assert isinstance(row.ids, list)
         assert isinstance(row.targets, list)
         operator = random.randrange(len(OPERATORS))
         row.ids.append(10 + operator)
         row.targets.append(IGNORE)
-        values = []
+        values: list[int] = []
         for _ in range(random.randint(2, self.arguments)):
+            if len(row.ids) + depth >= self.length:  # every open bracket is closed later
+                return None
             if depth < self.depth and random.random() < NESTED:
-                values.append(self._extend(row, depth + 1, random))
+                value = self._extend(row, depth + 1, random)
+                if value is None:
+                    return None
             else:
-                values.append(random.randrange(10))
-                row.ids.append(values[-1])
+                value = random.randrange(10)
+                row.ids.append(value)
                 row.targets.append(IGNORE)
+            values.append(value)
         value = evaluate(OPERATORS[operator], values)
         row.ids.append(CLOSE)
         row.targets.append(IGNORE if self.root_only and depth > 1 else value)
         return value
+
+    def longer(self, factor: int) -> Self:
+        del factor
+        raise ValueError(
+            "listops: length is only an upper limit, so it has no longer rows; choose another "
+            "ability"
+        )
 
     def generate(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError("rows have several lengths")

@@ -8,8 +8,10 @@ the answer. Some pairs are replaced by two noise tokens from a vocabulary of the
 As in `generate_noisy_in_context_recall_instance` of mad-lab with `multi_query`: keys, values and
 noise share the vocabulary; every pair is noise with the same probability; the last pair always
 repeats a key. Different: the loss counts only the answers (mad-lab trains on every next token and
-tests on the answers), and every epoch has new rows. mad-lab's default has 128 tokens and a
-vocabulary of 32, of which 16 are noise.
+tests on the answers), and every epoch has new rows. The last key is that of a random pair, so a key
+that came often is more likely; mad-lab draws it uniformly from the keys that came. There is more
+noise: 0.4 of the pairs, 0.2 in mad-lab, whose default has 128 tokens and a vocabulary of 32, of
+which 16 are noise.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class NoisyRecall(Ability):
     def generate(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         import numpy as np
 
+        from attnlab.tasks.abilities._arrays import is_repeated
+
         pairs = self.length // 2
         table = self.keys + rng.integers(0, self.keys, (count, self.keys))  # value of each key
         keys = rng.integers(0, self.keys, (count, pairs))  # (R, pairs)
@@ -62,9 +66,8 @@ class NoisyRecall(Ability):
         is_noise[index, kept] = is_noise[:, -1] = False
         keys[:, -1] = keys[index, kept]
         values = np.take_along_axis(table, keys, 1)
-        order = np.arange(pairs)
-        same = (keys[:, :, None] == keys[:, None, :]) & ~is_noise[:, None, :]
-        seen = (same & (order[None, :] < order[:, None])).any(2) & ~is_noise  # (R, pairs)
+        # noise repeats nothing: it counts as a key that occurs once
+        seen = is_repeated(np.where(is_noise, self.keys + np.arange(pairs), keys))  # (R, pairs)
         noise = rng.integers(2 * self.keys, self.vocabulary, (2, count, pairs))
         ids = np.empty((count, 2 * pairs), dtype=np.int64)
         ids[:, 0::2] = np.where(is_noise, noise[0], keys)

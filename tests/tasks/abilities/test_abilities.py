@@ -174,6 +174,7 @@ def test_commands_pass_options_on(
         ("extrapolate train --ability copy:size=3", "copy: has no option 'size'; there are length"),
         ("extrapolate train --ability copy:length", "write NAME=NUMBER"),
         ("extrapolate train --ability compress", "has other token ids in longer rows"),
+        ("extrapolate train --ability listops", "length is only an upper limit, so it has no lon"),
     ],
 )
 def test_a_mistake_is_one_line(
