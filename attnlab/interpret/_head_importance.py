@@ -38,6 +38,7 @@ class HeadEffect:
     head: int
     effect: float
     per_text: tuple[float, ...] = ()
+    """In the order of the texts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +106,17 @@ def head_importance(
     module = sources[0].model
     whole = intervene(module)
     with evaluating(module), torch.no_grad():
-        counts, width, notes = _ablatable(module, sources[0])
-        chosen_heads = _chosen_heads(counts, heads)
+        counts, width, notes, single = _ablatable(module, sources[0])
+        skipped = single if how in ("mean", "resample") else set()
+        chosen_heads = _chosen_heads(counts, heads, skipped)
+        if skipped:
+            names = ", ".join(counts[number][0].name for number in sorted(skipped))
+            notes.append(f"Not ablated, because {how} needs several queries: {names}.")
         batches = same_shape_batches(sources, OUTPUT_ENTRIES // max(1, width))
         runs = len(batches) * len(chosen_heads)
-        done, effects = 0, dict[tuple[int, int], list[float]]()
+        done, effects = 0, {each: [0.0] * len(sources) for each in chosen_heads}
         baselines, descriptions, replayed = list[float](), list[str](), True
-        for batch in batches:
+        for batch, numbers in batches:
             replay = Replay(batch, [site for site, _ in counts])
             replayed = replayed and replay.usable
             fixed = chosen.fix(batch, replay.output)
@@ -122,7 +127,8 @@ def head_importance(
                 site = counts[number][0]
                 with whole.ablate(site.name, head, how, seed=seed):
                     after = fixed.read(replay.run_from(replay.block_index(site)))
-                effects.setdefault((number, head), []).extend((after - before).tolist())
+                for text, effect in zip(numbers, (after - before).tolist(), strict=True):
+                    effects[number, head][text] = effect
                 done += 1
                 if progress is not None:
                     progress(done, runs)
@@ -165,26 +171,43 @@ def _read(
 
 def _ablatable(
     model: Any, source: ModelInput
-) -> tuple[list[tuple[AttentionSite, int]], int, list[str]]:
-    """The layers that run, in that order, with their numbers of heads; the width of the output."""
+) -> tuple[list[tuple[AttentionSite, int]], int, list[str], set[int]]:
+    """The layers that run, in that order, with their numbers of heads; the width of the output;
+    notes; the numbers of the layers with a single query."""
     sites = attention_sites(model)
-    with recording_heads(sites) as outputs:
+    refused: list[str] = []
+    with recording_heads(sites, refused) as outputs:
         width = int(source.run().values.shape[-1])
     if not outputs:
         raise ValueError(
             f"{source.label}: no layer shows the outputs of its heads, so none can be ablated"
         )
     by_name = {site.name: site for site in sites}
-    missing = [name for name in by_name if name not in outputs]
-    notes = [f"Not ablated, because they did not run: {', '.join(missing)}."] if missing else []
-    return [(by_name[name], z.shape[2]) for name, z in outputs.items()], width, notes
+    idle = [name for name in by_name if name not in outputs and name not in refused]
+    reasons = {"they did not run": idle, "they show no outputs of their heads": refused}
+    notes = [
+        f"Not ablated, because {reason}: {', '.join(names)}."
+        for reason, names in reasons.items()
+        if names
+    ]
+    single = {number for number, z in enumerate(outputs.values()) if z.shape[1] == 1}
+    return [(by_name[name], z.shape[2]) for name, z in outputs.items()], width, notes, single
 
 
 def _chosen_heads(
-    counts: list[tuple[AttentionSite, int]], heads: Sequence[tuple[int, int]] | None
+    counts: list[tuple[AttentionSite, int]],
+    heads: Sequence[tuple[int, int]] | None,
+    skipped: set[int],
 ) -> list[tuple[int, int]]:
+    if heads is None and len(skipped) < len(counts):
+        numbers = [number for number in range(len(counts)) if number not in skipped]
+        return [(number, head) for number in numbers for head in range(counts[number][1])]
     if heads is None:
-        return [(number, head) for number, (_, count) in enumerate(counts) for head in range(count)]
+        raise ValueError("every layer has one query only; give texts of two or more tokens")
+    if not heads:
+        raise ValueError("heads is empty; give pairs of layer and head, or omit it for all heads")
+    if any(not isinstance(number, int) for pair in heads for number in pair):
+        raise ValueError(f"heads is {heads!r}; give pairs of whole numbers, layer and head")
     for layer, head in heads:
         if not 0 <= layer < len(counts):
             raise ValueError(f"no layer {layer}; give numbers from 0 to {len(counts) - 1}")

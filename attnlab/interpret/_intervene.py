@@ -5,7 +5,7 @@ Letters: B batch, T tokens, S keys, H heads, M value size, W width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Literal, get_args
 
@@ -59,8 +59,9 @@ class Intervention:
         """Take away what heads contribute; without `head`, all heads of the layer.
 
         `zero`: their outputs become 0. `mean`: the mean of their outputs over all tokens of the
-        input, or of `source`. `resample`: outputs of random tokens of the input, or of `source`.
-        `uniform`: they attend equally to every key that they may attend to.
+        same text, or of `source`. `resample`: outputs of random tokens of the same text, or of
+        `source`. Padding counts as tokens. `uniform`: they attend equally to every key that they
+        may attend to.
         """
         if how not in get_args(Ablation):
             raise ValueError(f"how is {how!r}; give one of {', '.join(get_args(Ablation))}")
@@ -167,7 +168,7 @@ class Intervention:
     def _heads(self, site: AttentionSite, head: Heads) -> list[int] | None:
         if head is None:
             return None
-        heads = [head] if isinstance(head, int) else list(head)
+        heads = list(head) if isinstance(head, Iterable) else [head]
         if not heads or any(isinstance(h, bool) or not isinstance(h, int) for h in heads):
             raise ValueError(f"head is {head!r}; give a number or a list of numbers")
         site.check_heads(heads)
@@ -266,13 +267,19 @@ class _HeadAblation:
         if self.how == "zero":
             changed[:, :, heads] = 0
             return changed
-        known = z.flatten(0, 1) if self.recorded is None else self.recorded.to(z)  # (n, H, M)
+        if self.recorded is None and z.shape[1] == 1:
+            raise ValueError(
+                f'{self.site.name}: how="{self.how}" takes other tokens of the text, and there is '
+                'one token only, as in decoding with a cache; give source= or how="zero"'
+            )
+        # per row, so that a text's result does not depend on the other texts of its batch
+        known = z if self.recorded is None else self.recorded.to(z)[None]  # (B or 1, n, H, M)
         if self.how == "mean":
-            changed[:, :, heads] = known[:, heads].mean(0)
+            changed[:, :, heads] = known[:, :, heads].mean(1, keepdim=True)
             return changed
         random = torch.Generator().manual_seed(self.seed)
-        rows = torch.randint(len(known), z.shape[:2], generator=random).to(z.device)  # (B, T)
-        changed[:, :, heads] = known[rows][:, :, heads]
+        rows = torch.randint(known.shape[1], z.shape[1:2], generator=random).to(z.device)  # (T,)
+        changed[:, :, heads] = known[:, rows][:, :, heads]
         return changed
 
 
@@ -291,7 +298,7 @@ def _uniform(weights: Tensor, allowed: Tensor) -> Tensor:
 def _position_list(positions: Positions) -> list[int] | None:
     if positions is None:
         return None
-    chosen = [positions] if isinstance(positions, int) else list(positions)
+    chosen = list(positions) if isinstance(positions, Iterable) else [positions]
     if not chosen or any(isinstance(p, bool) or not isinstance(p, int) or p < 0 for p in chosen):
         raise ValueError(f"positions is {positions!r}; give numbers of tokens, from 0")
     return chosen

@@ -50,19 +50,26 @@ class ModelInput:
         if position is None and output.kind == "masked":
             return self._masked_position(T)
         position = T - 1 if position is None else position
+        if isinstance(position, bool) or not isinstance(position, int):
+            raise ValueError(f"position is {position!r}; give a number from 0 to {T - 1}")
         if not -T <= position < T:
             raise ValueError(f"no position {position}; the text has {T} tokens: give 0 to {T - 1}")
         return position % T
 
     def _masked_position(self, T: int) -> int:
-        mask = None if self.inspected is None else self.inspected.mask_id
-        positions = [] if mask is None else (self.ids[0] == mask).nonzero()[:, 0].tolist()
-        if not positions:
+        position = self.first_mask()
+        if position is None:
             raise ValueError(
                 f"{self.label}: predicts masked tokens, and the text has none; give position=0 to "
                 f"{T - 1}, or a text with the mask token"
             )
-        return int(positions[0])
+        return position
+
+    def first_mask(self) -> int | None:
+        """The position of the first mask token, the same in all rows."""
+        mask = None if self.inspected is None else self.inspected.mask_id
+        positions = [] if mask is None else (self.ids[0] == mask).nonzero()[:, 0].tolist()
+        return int(positions[0]) if positions else None
 
     def token(self, index: int) -> str:
         return str(index) if self.inspected is None else self.inspected.token(index)
@@ -94,8 +101,10 @@ def _from_ids(model: Any, ids: Sequence[int] | Tensor, tokenizer: Any) -> ModelI
     rows = rows[None] if rows.dim() == 1 else rows
     if rows.dim() != 2 or not rows.numel() or rows.is_floating_point():
         raise ValueError(
-            f"token ids have shape {tuple(rows.shape)}; give whole numbers (T,) or (B, T)"
+            f"token ids have shape {tuple(rows.shape)}; give whole numbers (T,) or (1, T)"
         )
+    if len(rows) > 1:
+        raise ValueError(f"token ids have {len(rows)} rows; give the ids of one text at a time")
     opened = None
     if tokenizer is not None or not isinstance(model, nn.Module):
         opened = open_model(model, tokenizer)

@@ -140,8 +140,11 @@ class StreamRecorder:
 
 
 @contextmanager
-def recording_heads(sites: Sequence[AttentionSite]) -> Iterator[dict[str, Tensor]]:
-    """The heads' outputs (B, T, H, M) of each layer by name, in the order in which they run."""
+def recording_heads(
+    sites: Sequence[AttentionSite], refused: list[str] | None = None
+) -> Iterator[dict[str, Tensor]]:
+    """The heads' outputs (B, T, H, M) of each layer by name, in the order in which they run.
+    `refused` gets the names of layers that show none."""
     outputs: dict[str, Tensor] = {}
 
     def keep(name: str) -> Any:
@@ -156,6 +159,8 @@ def recording_heads(sites: Sequence[AttentionSite]) -> Iterator[dict[str, Tensor
             try:
                 context = site.edit_heads(keep(site.name))
             except ValueError:  # a layer without outputs for each head
+                if refused is not None:
+                    refused.append(site.name)
                 continue
             stack.enter_context(context)
         yield outputs

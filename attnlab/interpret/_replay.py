@@ -114,20 +114,24 @@ def repeat_rows(output: Any, copies: int) -> Any:
     return output
 
 
-def same_shape_batches(sources: Sequence[ModelInput], entries: int) -> list[ModelInput]:
-    """Join inputs of the same shape into batches with up to about `entries` numbers of output."""
-    batches: list[list[ModelInput]] = []
+def same_shape_batches(
+    sources: Sequence[ModelInput], entries: int
+) -> list[tuple[ModelInput, list[int]]]:
+    """Join inputs of the same shape into batches with up to about `entries` numbers of output, each
+    with the numbers of its inputs. The mask token is at the same position in a batch."""
+    batches: list[list[int]] = []
     groups: dict[tuple[Any, ...], int] = {}
-    for source in sources:
-        key = tuple((name, tuple(x.shape[1:])) for name, x in source.inputs.items())
+    for number, source in enumerate(sources):
+        shapes = ((name, tuple(x.shape[1:])) for name, x in source.inputs.items())
+        key = (source.first_mask(), *shapes)
         most = max(1, entries // max(1, source.ids.shape[1]))
         index = groups.get(key)
         if index is None or len(batches[index]) >= most:
             groups[key] = len(batches)
-            batches.append([source])
+            batches.append([number])
         else:
-            batches[index].append(source)
-    return [_joined(batch) for batch in batches]
+            batches[index].append(number)
+    return [(_joined([sources[number] for number in batch]), batch) for batch in batches]
 
 
 def _joined(batch: list[ModelInput]) -> ModelInput:

@@ -5,6 +5,7 @@ Letters: B batch, H heads, T tokens, M value size, W width, V vocabulary.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 
 import attnlab
 from attnlab.interpret._model_input import ModelInput
+from attnlab.models import Seq2Seq, Seq2SeqConfig, StackConfig
 from attnlab.report import to_json, to_markdown
 from tests.support.hand_written_models import Edits, HandWritten, run
 from tests.support.intervention_models import CLOSE, NAMES, hooks_of, model_and_inputs
@@ -184,16 +186,44 @@ def test_the_importance_of_every_head(prepared: Any, metric: Any) -> None:
     assert hooks_of(model) == 0
 
 
-def test_batches_of_equal_and_unequal_texts_agree() -> None:
+@pytest.mark.parametrize("how", ["zero", "mean", "resample"])
+def test_batches_of_equal_and_unequal_texts_agree(how: Any) -> None:
     model, _ = model_and_inputs("decoder softmax")
-    texts = [[3, 4, 5, 6], [5, 4, 3, 3], [7, 8, 2]]
-    together = attnlab.head_importance(model, texts)
-    alone = [attnlab.head_importance(model, text) for text in texts]
+    texts = [[3, 4, 5, 6], [7, 8, 2], [5, 4, 3, 3]]
+    together = attnlab.head_importance(model, texts, how=how)
+    alone = [attnlab.head_importance(model, text, how=how) for text in texts]
     for number, head in enumerate(together.heads):
         effects = [each.heads[number].effect for each in alone]
-        assert sorted(head.per_text) == pytest.approx(sorted(effects), abs=1e-6)
+        assert head.per_text == pytest.approx(effects, abs=1e-6)
         assert head.effect == pytest.approx(sum(effects) / 3, abs=1e-6)
     assert together.texts == 3
+
+
+def test_each_text_is_read_at_its_own_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = model_and_inputs("encoder softmax")
+    inspected: Any = SimpleNamespace(mask_id=2, token=str)
+    rows = [torch.tensor([row]) for row in ([2, 5, 6, 7], [5, 6, 7, 2])]
+    sources = [ModelInput(model, inspected, {"ids": ids}, ids, [], "m") for ids in rows]
+    monkeypatch.setattr("attnlab.interpret._head_importance._read", lambda *_: sources)
+    result = attnlab.head_importance(model, "texts", metric="logit", answer=3)
+    with torch.no_grad():
+        whole = [model(ids)[0, at, 3] for ids, at in zip(rows, (0, 3), strict=True)]
+    assert result.baseline == pytest.approx(float(sum(whole)) / 2, abs=1e-5)
+    for head in result.heads:
+        with torch.no_grad(), attnlab.intervene(model).ablate(head.layer, head.head):
+            after = [model(ids)[0, at, 3] for ids, at in zip(rows, (0, 3), strict=True)]
+        expected = [float(x - y) for x, y in zip(after, whole, strict=True)]
+        assert head.per_text == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_layer_without_head_outputs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = StackConfig(vocabulary=9, context=16, width=24, layers=1, heads=2)
+    model = Seq2Seq(Seq2SeqConfig(stack, stack, copy=True)).eval()
+    row = {"source": torch.tensor([[3, 4, 5]]), "target": torch.tensor([[3, 4]])}
+    source = ModelInput(model, None, row, row["target"], ["3", "4"], "model")
+    monkeypatch.setattr("attnlab.interpret._head_importance._read", lambda *_: [source])
+    notes = attnlab.head_importance(model, "text").notes
+    assert notes == ["Not ablated, because they show no outputs of their heads: copy."]
 
 
 def test_a_metric_of_your_own_and_progress() -> None:
@@ -325,6 +355,17 @@ BAD = [
     ),
     (lambda m: lab.patching_map(m, [5, 6], [5, 6], 3), "both texts have the same tokens"),
     (lambda m: lab.record(m, [[[5]]]), "token ids have shape"),
+    (lambda m: lab.record(m, [[5, 6], [7, 8]]), "token ids have 2 rows; give the ids of one text"),
+    (lambda m: lab.head_importance(m, [5, 6, 7], heads=[]), "heads is empty; give pairs"),
+    (lambda m: lab.head_importance(m, [5, 6, 7], heads=[(0, 0.5)]), "give pairs of whole numbers"),
+    (
+        lambda m: lab.head_importance(m, [5], metric="distance", how="mean"),
+        "every layer has one query only",
+    ),
+    (
+        lambda m: lab.head_importance(m, [5, 6, 7], metric="logit", position=0.5),
+        r"position is 0\.5; give a number from 0 to 2",
+    ),
     (lambda m: lab.record(m, "text"), "has no tokenizer"),
 ]
 

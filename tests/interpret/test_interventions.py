@@ -62,11 +62,11 @@ def test_ablation(name: str, how: Any) -> None:
         if how == "zero":
             z[:, head] = 0
         elif how == "mean":
-            z[:, head] = z[:, head].mean((0, 1))
+            z[:, head] = z[:, head].mean(1, keepdim=True)
         else:
-            rows = z[:, head].flatten(0, 1)  # (B T, M)
-            random = torch.Generator().manual_seed(4)
-            z[:, head] = rows[torch.randint(len(rows), z[:, head].shape[:2], generator=random)]
+            T = z.shape[2]
+            random = torch.Generator().manual_seed(5)
+            z[:, head] = z[:, head][:, torch.randint(T, (T,), generator=random)]
         return z
 
     def weights(layer: int, A: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ def test_ablation(name: str, how: Any) -> None:
         return A
 
     before = outputs(name)
-    after = outputs(name, attnlab.intervene(model).ablate(last, head, how, seed=4))
+    after = outputs(name, attnlab.intervene(model).ablate(last, head, how, seed=5))
     torch.testing.assert_close(after, by_hand(name, heads=heads, weights=weights), **CLOSE)
     assert float((after - before).abs().max()) > 1e-4
     assert torch.equal(outputs(name), before)
@@ -211,6 +211,22 @@ def test_a_zeroed_head_stays_off_while_the_model_generates() -> None:
     assert hooks_of(model) == 0
 
 
+@pytest.mark.parametrize("how", ["mean", "resample"])
+def test_other_tokens_replace_a_head_while_decoding_only_from_a_source(how: Any) -> None:
+    from attnlab.generate import generate
+
+    model, _ = model_and_inputs("decoder softmax")
+    with (
+        attnlab.intervene(model).ablate(0, 0, how),
+        pytest.raises(ValueError, match=f'how="{how}" takes other tokens .* one token only'),
+    ):
+        generate(model, [[3, 4, 5]], new_tokens=2)
+    cache = attnlab.record(model, [5, 4, 3])
+    with attnlab.intervene(model).ablate(0, 0, how, source=cache):
+        assert len(generate(model, [[3, 4, 5]], new_tokens=2)[0][0].ids) == 2
+    assert hooks_of(model) == 0
+
+
 CACHE: Any = object()
 
 
@@ -223,6 +239,7 @@ CACHE: Any = object()
         (lambda m: m.ablate(0, 7), "no head 7 in .*, which has [23]; give numbers from 0 to [12]"),
         (lambda m: m.ablate(0, -1), "no head -1"),
         (lambda m: m.ablate(0, []), r"head is \[\]; give a number"),
+        (lambda m: m.ablate(0, 1.5), r"head is 1\.5; give a number"),
         (lambda m: m.ablate(0, 1, "nothing"), "how is 'nothing'; give one of zero, mean, uniform"),
         (lambda m: m.weights(0, 1, 3), "edit is 3; give a function"),
         (lambda m: m.patch(0, 1, {}), "source is a dict; give a result of attnlab.record"),
@@ -243,6 +260,10 @@ def test_bad_patches_and_edits() -> None:
     base = attnlab.intervene(model)
     with pytest.raises(ValueError, match="cannot patch 'middle'; give a head, stream or input"):
         base.patch(0, "middle", cache)
+    with pytest.raises(ValueError, match=r"head is 1\.5; give a number"):
+        base.patch(0, 1.5, cache)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"positions is 0\.5; give numbers of tokens"):
+        base.patch(0, 1, cache, 0.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"positions is \[-1\]; give numbers of tokens"):
         base.patch(0, "stream", cache, [-1])
     with pytest.raises(ValueError, match="the input has 9 tokens and the source 3; give positions"):
