@@ -26,10 +26,14 @@ from attnlab.tasks.simple import IGNORE
 EXPECTED: dict[str, str] = {
     "recall-needs-state": "holds",
     "delta-recalls-more": "holds",
+    "no-positions-extrapolate": "holds",
     "window-reach": "holds",
     "convolution-induction": "holds",
     "parity-one-layer": "holds",
+    "sparsemax-zeros": "holds",
     "mla-cache": "holds",
+    "off-by-one-sink": "holds",
+    "window-needs-sinks": "holds",
 }
 FAST = ("window-reach",)
 CASES = [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) for name in EXPECTED]
