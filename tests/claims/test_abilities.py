@@ -16,7 +16,6 @@ from torch import Tensor
 from attnlab.claims import CLAIMS, Result, Trial, abilities_sinks, abilities_structure, run_claim
 from attnlab.claims import _ability_models as models
 from attnlab.claims import abilities_positions as positions
-from attnlab.claims import abilities_recall as recall
 from attnlab.claims import abilities_variants as variants
 from attnlab.claims._ability_models import AbilityTraining
 from attnlab.claims._registry import select_claims
@@ -149,10 +148,17 @@ def test_cache_of_latent_keys() -> None:
     assert sizes["softmax"] == 4 * sizes["softmax:latent=3"]
 
 
-def test_noise_weight_of_uniform_attention() -> None:
-    """A question at position t has 1 / (t + 1) on its answer, so nearly all weight is noise."""
-    uniform = replace(SHORT, attention=recall.UNIFORM)
-    assert 0.7 < variants.noise_weight(uniform) < 13 / 14
+def test_noise_weight_counts_what_sees_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer 9 stands at position 1, and a convolution of 4 shows it to positions 1 to 4. The
+    second head has all its weight on the answer, of both signs."""
+    ids, targets = torch.tensor([5, 9, 1, 2, 3, 4]), torch.full((6,), IGNORE)
+    targets[5] = 9
+    weights = torch.full((2, 6, 6), 1 / 6)
+    rows = [(ids, targets, weights)]
+    monkeypatch.setattr(variants, "attention_rows", lambda *_: rows)
+    assert variants.noise_weight(SHORT) == pytest.approx(2 / 6)
+    weights[1] = torch.tensor([0, 0.5, -0.5, 0, 0, 0])
+    assert variants.noise_weight(SHORT) == pytest.approx(0)
 
 
 def test_parity_accuracy_of_the_first_bit() -> None:
