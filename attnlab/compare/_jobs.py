@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from pydantic import TypeAdapter
 
+import attnlab
 from attnlab._short_repr import one_line
 from attnlab.compare._runs import ATTEMPT, Attempt, Failure, create_attempt
 from attnlab.errors import InterruptedTraining, TrainingStoppedError
@@ -93,6 +94,7 @@ def describe_job(job: TrialJob) -> dict[str, Any]:
     comparison = job.comparison
     options = _fields(type(comparison)).dump_python(comparison, mode="json")
     return {
+        "version": attnlab.__version__,
         "extensions": os.environ.get(VARIABLE, ""),
         "task": task_name(comparison),
         "options": options,

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from attnlab._safe_files import read_json, write_json, write_text
 from attnlab._short_repr import short_repr
 from attnlab.compare._conclusions import best_runs
@@ -45,6 +47,7 @@ QUICK_ABILITIES = ("recall", "selective_copy", "induction", "parity")
 ABILITIES = (*QUICK_ABILITIES, "noisy_recall", "compress", "sort", "listops")
 FACTORS = (0.3, 1.0, 3.0)
 STOP_AT = 0.99
+FACTORS_OF: TypeAdapter[dict[str, list[float]]] = TypeAdapter(dict[str, list[float]])
 
 
 @dataclass(frozen=True)
@@ -156,13 +159,17 @@ def compare_all(
             stack.enter_context(RunFolder(path).locked())
         if fresh:
             _remove(folder, sorted(old))
-        header = {"format": FORMAT, "version": VERSION, "settings": plan}
+        header: dict[str, Any] = {"format": FORMAT, "version": VERSION, "settings": plan}
         if start is not StartMode.RESUME:
             write_json(folder / OVERVIEW, header)
         best: Factors = factors
         if rates is not None:
-            (swept,) = run_planned([rates], runner, quiet)
-            best = _best_factors(swept, plans[0].contenders)
+            known = _chosen_factors(folder, plans[0].contenders)
+            if known is None:
+                (swept,) = run_planned([rates], runner, quiet)
+                known = _best_factors(swept, plans[0].contenders)
+                write_json(folder / OVERVIEW, {**header, "best_factors": known})
+            header["best_factors"] = best = known
         plans = plan_all(best, part_start)
 
         def write(results: list[ComparisonResult]) -> Overview:
@@ -207,6 +214,16 @@ def _best_factors(swept: ComparisonResult, contenders: Sequence[str]) -> dict[st
     return best
 
 
+def _chosen_factors(folder: Path, contenders: Sequence[str]) -> dict[str, list[float]] | None:
+    """The factors that were chosen before the overview was interrupted. They stay, also if a run of
+    the sweep that was lost could now be trained: the runs so far have them."""
+    with suppress(KeyError, TypeError, ValueError):
+        best = FACTORS_OF.validate_python(read_json(folder / OVERVIEW, MAX_BYTES)["best_factors"])
+        if best.keys() == set(contenders):
+            return best
+    return None
+
+
 def _describe(settings: OverviewSettings, budget: TrainingBudget | None) -> dict[str, Any]:
     content = {
         "quick": settings.quick,
@@ -248,7 +265,7 @@ def _check_same(path: Path, plan: dict[str, Any]) -> None:
 def _old_parts(folder: Path) -> set[str]:
     """The folders of the comparisons that an old overview made, also if its removal was killed."""
     for name in (OVERVIEW, REMOVING):
-        with suppress(OSError, KeyError, TypeError, ValueError):
+        with suppress(KeyError, TypeError, ValueError):
             settings = read_json(folder / name, MAX_BYTES)["settings"]
             names = {*settings["abilities"]}
             names |= {RATES} if len(settings["learning_rate_factors"]) > 1 else set()

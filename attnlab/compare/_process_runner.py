@@ -49,7 +49,7 @@ class TrialProcess:
             env=environment,
             start_new_session=True,
         )
-        self._send({"version": attnlab.__version__, **job})
+        self._send(job)
 
     def _send(self, message: dict[str, Any]) -> None:
         stdin = cast(IO[bytes], self.process.stdin)
@@ -158,11 +158,11 @@ class ProcessRunner:
                     self.running.discard(process)
                 process.close()
             if answer is not None and "interrupted" not in answer:
-                return read_answer(answer)
+                return read_answer(job, answer)
             content = describe_job(resumed(job))
         if self.stopping:
             raise TrialStoppedError
-        return killed_attempt(job, process.process.returncode)
+        return Failure(job.trial, describe_end(process.process.returncode), retry=True)
 
     def _stop(self, threads: Sequence[threading.Thread], received: list[int]) -> None:
         """End all processes: with a checkpoint after a signal, at once after an error or a second
@@ -184,15 +184,17 @@ class ProcessRunner:
                     thread.join(0.1 / len(threads))
 
 
-def read_answer(answer: dict[str, Any]) -> Attempt:
+def read_answer(job: TrialJob, answer: dict[str, Any]) -> Attempt:
     """The attempt that a process sent, or its error."""
     if "error" in answer:
         raise ValueError(answer["error"])
+    if "problem" in answer:
+        return Failure(job.trial, answer["problem"], retry=True)
     return read_attempt(answer["attempt"])
 
 
-def killed_attempt(job: TrialJob, code: int) -> Failure:
+def describe_end(code: int) -> str:
+    """How a process ended that sent nothing."""
     how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-    return Failure(
-        job.trial, f"its process ended {how}, {TRIES} times; there may be too little memory"
-    )
+    memory = "; there may be too little memory" if -code == signal.SIGKILL else ""
+    return f"its process ended {how}, {TRIES} times{memory}"

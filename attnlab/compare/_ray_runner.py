@@ -13,14 +13,16 @@ import json
 import logging
 import tarfile
 import tempfile
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from attnlab._message_frames import pack_frame, read_frame
 from attnlab._safe_files import write_atomically
-from attnlab.compare._jobs import TrialJob, describe_job, read_attempt
-from attnlab.compare._process_runner import TRIES, TrialProcess
+from attnlab._short_repr import one_line
+from attnlab.compare._jobs import TrialJob, describe_job
+from attnlab.compare._process_runner import TRIES, TrialProcess, describe_end, read_answer
 from attnlab.compare._runs import Attempt, Failure
 from attnlab.errors import InterruptedTraining
 from attnlab.run_folder import StartMode
@@ -52,39 +54,48 @@ class RayRunner:
 
     def run(self, jobs: Sequence[TrialJob]) -> Iterator[tuple[TrialJob, Attempt | None]]:
         remote = self.ray.remote(num_cpus=1, max_retries=RETRIES)(run_trial)
-        waiting = {}
-        for job in jobs:
-            text = json.dumps({**describe_job(job), "start": StartMode.NEW.value})
-            waiting[remote.remote(text)] = job
-            yield job, None
-        with delay_signals() as received:
-            while waiting:
-                done, _ = self.ray.wait(list(waiting), timeout=0.5)
-                for reference in done:
-                    job = waiting.pop(reference)
-                    yield job, self._receive(job, reference)
-                if received:
-                    for reference in waiting:
-                        self.ray.cancel(reference, force=True)
+        texts = [json.dumps({**describe_job(job), "start": StartMode.NEW.value}) for job in jobs]
+        remaining = {remote.remote(text): job for text, job in zip(texts, jobs, strict=True)}
+        queued = deque(jobs)  # Ray starts them in about this order, and does not say when
+        try:
+            with delay_signals() as received:
+                while remaining and not received:
+                    while queued and len(remaining) - len(queued) < self.slots:
+                        yield queued.popleft(), None
+                    done, _ = self.ray.wait(list(remaining), timeout=0.5)
+                    for reference in done:
+                        job = remaining.pop(reference)
+                        if job in queued:
+                            queued.remove(job)
+                            yield job, None
+                        yield job, self._receive(job, reference)
+                if remaining:
                     raise InterruptedTraining(
-                        f"stopped; {len(waiting)} runs remain; continue with --resume", received[0]
+                        f"stopped; {len(remaining)} runs remain; continue with --resume",
+                        received[0],
                     )
+        finally:
+            for reference in remaining:
+                self.ray.cancel(reference, force=True)
 
     def _receive(self, job: TrialJob, reference: Any) -> Attempt:
         try:
             content = self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:  # its last line is the error itself
+            text = str(error).strip().rpartition("\n")[2].strip()[:200]
+            raise ValueError(
+                f"--ray {self.address}: a machine cannot run trials ({text})"
+            ) from None
         except self.ray.exceptions.RayError as error:
-            text = " ".join(str(error).split())[:200]
-            return Failure(job.trial, f"was lost {RETRIES + 1} times on the cluster ({text})")
+            problem = f"was lost {RETRIES + 1} times on the cluster ({one_line(error)[:200]})"
+            return Failure(job.trial, problem, retry=True)
         frame = read_frame(io.BytesIO(content))
         assert frame is not None
         answer, archive = frame
-        if "error" in answer:
-            raise ValueError(answer["error"])
-        if "problem" in answer:
-            return Failure(job.trial, answer["problem"])
-        unpack_folder(archive, job.folder)
-        return read_attempt(answer["attempt"])
+        attempt = read_answer(job, answer)
+        if "attempt" in answer:
+            unpack_folder(archive, job.folder)
+        return attempt
 
 
 def run_trial(text: str) -> bytes:
@@ -103,7 +114,7 @@ def run_trial(text: str) -> bytes:
             if answer is not None and "interrupted" not in answer:
                 return pack_frame(answer, pack_folder(folder))
             job["start"] = StartMode.RESUME.value
-        return pack_frame({"problem": f"its process ended with exit code {code}, {TRIES} times"})
+        return pack_frame({"problem": describe_end(code)})
 
 
 def pack_folder(folder: Path) -> bytes:

@@ -36,6 +36,8 @@ class Failure:
     trial: ComparisonTrial
     problem: str
     kind: Literal["failure"] = "failure"
+    retry: bool = False
+    """Whether --resume trains it again: its process or machine was lost, not its training."""
 
 
 Attempt = ComparisonRun | Failure
@@ -55,7 +57,8 @@ def create_attempt(trial: ComparisonTrial, outcome: TrialResult) -> Attempt:
 def read_attempts(
     path: Path, comparison: Comparison, plan: dict[str, Any], trials: list[ComparisonTrial]
 ) -> list[Attempt]:
-    """The finished runs of a comparison, which must have the same settings and no other trials."""
+    """The finished runs of a comparison, which must have the same settings and no other trials.
+    Those that must be trained again are left out."""
     try:
         old = read_json(path, MAX_BYTES)
         if not isinstance(old, dict) or old.get("format") != FORMAT:
@@ -90,4 +93,4 @@ def read_attempts(
                 "does not; give at least the same mechanisms and seeds, or --overwrite to replace "
                 "it"
             )
-    return attempts
+    return [each for each in attempts if not (isinstance(each, Failure) and each.retry)]

@@ -10,10 +10,12 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from typing import IO, Any
 
 from attnlab import __version__
 from attnlab._message_frames import pack_frame, read_frame
+from attnlab._short_repr import one_line
 from attnlab.extensions import VARIABLE
 
 
@@ -55,6 +57,9 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
         return {"interrupted": True}
     except (ValueError, OSError) as error:
         return {"error": " ".join(str(error).split())}
+    except Exception as error:
+        traceback.print_exc()
+        return {"problem": f"{type(error).__name__}: {one_line(error)}"}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import pytest
 
 from attnlab import MECHANISMS
 from attnlab._confidence_intervals import Estimate
+from attnlab._safe_files import write_json
 from attnlab.compare._engine import compare
 from attnlab.compare._overview import Overview, OverviewSettings, compare_all, create_comparisons
 from attnlab.compare._overview_report import OverviewCell, _scores, _sentence
@@ -190,8 +191,17 @@ def test_learning_rates_are_swept_once_for_each_mechanism(tmp_path: Path) -> Non
     for result in overview.results.values():
         assert len(result.attempts) == 4
         assert {trial.contender: trial.rate for trial in result.trials} == best
+    for each in sweep["runs"]:  # as if their processes had been killed
+        each |= {"kind": "failure", "problem": "was lost", "retry": True}
+        each.pop("outcome")
+    write_json(tmp_path / "out" / "learning-rates" / "compare.json", sweep)
+    assert json.loads((tmp_path / "out" / "overview.json").read_text())["best_factors"] == {
+        name: [rate] for name, rate in best.items()
+    }
     again = run_overview(tmp_path / "out", settings, start=StartMode.RESUME)
     assert again.cells == overview.cells
+    kept = json.loads((tmp_path / "out" / "learning-rates" / "compare.json").read_text())
+    assert kept == sweep  # the rates stay
 
 
 def test_settings_of_a_night_and_of_a_quick_overview() -> None:

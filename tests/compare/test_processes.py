@@ -70,17 +70,17 @@ def test_a_job_is_plain_data(tmp_path: Path) -> None:
 
 
 def test_processes_give_the_same_results(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    options: dict[str, Any] = {"attention": ["softmax", "gla"], "steps": 2, "seeds": 1}
+    options: dict[str, Any] = {"attention": ["softmax", "gla", "elu"], "steps": 2, "seeds": 1}
     two = compare(create_comparison(), out=tmp_path / "two", processes=2, **options)
     err = capfd.readouterr().err
-    assert "2 runs of 2 steps" in err
-    assert re.search("1 of 2: .*-rate1-seed0: accuracy 0%; 2 steps, 0 s; about [0-9]+ s left", err)
-    assert re.search("2 of 2: .*-rate1-seed0: accuracy 0%; 2 steps, 0 s\n", err)
+    assert "3 runs of 2 steps" in err
+    assert re.search("1 of 3: .*-rate1-seed0: accuracy 0%; 2 steps, 0 s; about [0-9]+ s left", err)
+    assert re.search("3 of 3: .*-rate1-seed0: accuracy 0%; 2 steps, 0 s\n", err)
     one = compare(create_comparison(), out=tmp_path / "one", processes=1, quiet=True, **options)
     here = compare(create_comparison(), out=tmp_path / "here", quiet=True, **options)
     assert capfd.readouterr().err == ""
     assert metrics(one.attempts) == metrics(two.attempts) == metrics(here.attempts)
-    assert len(metrics(one.attempts)) == 2
+    assert len(metrics(one.attempts)) == 3
     assert (tmp_path / "two" / "gla-rate1-seed0" / "model.safetensors").exists()
 
 
@@ -110,10 +110,31 @@ def test_a_killed_process_is_started_again(tmp_path: Path, monkeypatch: pytest.M
     assert metrics([attempt]) == metrics([run_job(create_job(tmp_path / "here"), True)])  # type: ignore[list-item]
     assert len(started) == 2
     kills = {3, 4}
-    _, (_, failed) = runner.ProcessRunner(1).run([create_job(tmp_path / "again")])
+    options: dict[str, Any] = {"out": tmp_path / "out", "steps": 2, "seeds": 1, "quiet": True}
+    (failed,) = compare(create_comparison(), ["elu"], processes=1, **options).attempts
     assert isinstance(failed, Failure)
     assert failed.problem.startswith("its process ended by signal 9, 2 times; there may be")
     assert all(process.process.returncode is not None for process in started)
+    again = compare(create_comparison(), ["elu"], start=StartMode.RESUME, **options)
+    assert [each.kind for each in again.attempts] == ["run"]
+
+
+def test_an_unexpected_error_is_named_and_tried_again_by_resume(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    job = create_job(tmp_path / "run")
+    process = runner.TrialProcess({**describe_job(job), "task": "no-such-task"})
+    try:
+        answer = process.answer()
+    finally:
+        process.close()
+    assert answer is not None
+    failed = runner.read_answer(job, answer)
+    assert failed == Failure(job.trial, answer["problem"], retry=True)
+    assert answer["problem"].startswith("KeyError: 'no-such-task'")
+    assert "Traceback" in capfd.readouterr().err
+    assert runner.describe_end(3) == "its process ended with exit code 3, 2 times"
+    assert runner.describe_end(-15) == "its process ended by signal 15, 2 times"
 
 
 COMPARE = f"--extension {TINY} compare tiny-copy --attention softmax elu --seeds 1 --steps 100000"

@@ -6,18 +6,22 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
+from attnlab._message_frames import pack_frame, read_frame
 from attnlab.compare import _ray_runner as ray_runner
 from attnlab.compare._engine import compare
-from attnlab.compare._runs import Attempt, ComparisonRun
+from attnlab.compare._jobs import TrialJob, describe_job, read_attempt
+from attnlab.compare._runs import Attempt, ComparisonRun, Failure
 from attnlab.extensions import load_extension
+from attnlab.run_folder import StartMode
 from attnlab.tasks._simple_comparison import comparison_class
-from attnlab.tasks.comparison import Comparison
+from attnlab.tasks.comparison import Comparison, ComparisonTrial, TrainingBudget
 from attnlab.tasks.registry import TASKS
 from tests.support.registries import restored_registries
 
@@ -96,16 +100,7 @@ def test_a_folder_is_packed_and_unpacked(tmp_path: Path) -> None:
 
 def test_a_trial_sends_its_run_folder(tmp_path: Path, logged: Path) -> None:
     """What a machine of the cluster does, here."""
-    from io import BytesIO
-
-    from attnlab._message_frames import read_frame
-    from attnlab.compare._jobs import TrialJob, describe_job, read_attempt
-    from attnlab.run_folder import StartMode
-    from attnlab.tasks.comparison import ComparisonTrial, TrainingBudget
-
-    trial = ComparisonTrial("elu", "elu", 1.0, 0)
-    budget = TrainingBudget(steps=2)
-    job = TrialJob(create_comparison(), trial, budget, tmp_path / "out" / "run", StartMode.NEW)
+    job = create_job(tmp_path / "out" / "run")
     frame = read_frame(BytesIO(ray_runner.run_trial(json.dumps(describe_job(job)))))
     assert frame is not None
     assert not (tmp_path / "out").exists()
@@ -114,6 +109,98 @@ def test_a_trial_sends_its_run_folder(tmp_path: Path, logged: Path) -> None:
     ray_runner.unpack_folder(frame[1], job.folder)
     assert (job.folder / "model.safetensors").exists()
     assert logged.read_text() == "run\n"
+
+
+def create_job(folder: Path) -> TrialJob:
+    trial, budget = ComparisonTrial("elu", "elu", 1.0, 0), TrainingBudget(steps=2)
+    return TrialJob(create_comparison(), trial, budget, folder, StartMode.NEW)
+
+
+def test_another_version_is_refused(
+    tmp_path: Path, logged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr("attnlab.__version__", "0.0.7")
+        text = json.dumps(describe_job(create_job(tmp_path / "run")))
+    frame = read_frame(BytesIO(ray_runner.run_trial(text)))
+    assert frame is not None
+    assert frame[0]["error"].startswith("attnlab 0.0.7 sent a trial to attnlab ")
+    assert not logged.exists()
+
+
+class FakeRay:
+    """A cluster whose tasks end one by one, the last first, each with the next of `answers`."""
+
+    class exceptions:  # noqa: N801
+        class RayError(Exception):
+            pass
+
+        class RayTaskError(RayError):
+            pass
+
+    def __init__(self, *answers: bytes | Exception) -> None:
+        self.answers, self.tasks, self.canceled = list(answers), list[int](), list[int]()
+
+    def remote(self, *_: str, **options: int) -> Any:
+        if options:
+            return lambda _: self
+        self.tasks.append(len(self.tasks))
+        return self.tasks[-1]
+
+    def wait(self, references: list[int], timeout: float) -> tuple[list[int], list[int]]:
+        del timeout
+        return references[-1:], references[:-1]
+
+    def get(self, _: int) -> bytes:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def cancel(self, reference: int, force: bool) -> None:
+        assert force
+        self.canceled.append(reference)
+
+
+def create_runner(ray: FakeRay, slots: int) -> ray_runner.RayRunner:
+    runner = object.__new__(ray_runner.RayRunner)
+    runner.ray, runner.address, runner.slots = ray, "auto", slots
+    return runner
+
+
+def test_only_as_many_jobs_as_cores_are_shown_as_running(tmp_path: Path, logged: Path) -> None:
+    jobs = [create_job(tmp_path / name) for name in "abcde"]
+    problem = pack_frame({"problem": "was killed"})
+    events = create_runner(FakeRay(*[problem] * 5), 2).run(jobs)
+    running, most, ended = set(), 0, 0
+    for job, attempt in events:
+        if attempt is None:
+            assert job not in running
+            running.add(job)
+        else:
+            assert attempt == Failure(job.trial, "was killed", retry=True)
+            running.remove(job)
+            ended += 1
+        most = max(most, len(running))
+    assert (most, ended, len(running)) == (3, 5, 0)  # one that ended early was not shown before
+    assert not logged.exists()
+
+
+def test_a_lost_task_is_tried_again_and_an_error_is_raised(tmp_path: Path, logged: Path) -> None:
+    jobs = [create_job(tmp_path / name) for name in "abc"]
+    lost = FakeRay.exceptions.RayError("the node died")
+    wrong = FakeRay.exceptions.RayTaskError("trace\nModuleNotFoundError: no module attnlab")
+    ray = FakeRay(lost, wrong)
+    attempts: list[Attempt] = []
+    message = r"--ray auto: a machine cannot run trials \(ModuleNotFoundError: no module attnlab\)"
+    with pytest.raises(ValueError, match=message):
+        attempts.extend(each for _, each in create_runner(ray, 2).run(jobs) if each)
+    assert not logged.exists()
+    assert ray.canceled == [0]
+    _, (_, first) = create_runner(FakeRay(lost), 1).run(jobs[:1])
+    assert first == Failure(
+        jobs[0].trial, "was lost 4 times on the cluster (the node died)", retry=True
+    )
 
 
 @pytest.mark.slow
