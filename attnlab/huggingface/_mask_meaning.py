@@ -11,9 +11,9 @@ Letters: B batch, H heads, T queries, S keys.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import wraps
 from importlib import import_module
 from typing import Any
-from weakref import finalize
 
 import torch
 from torch import Tensor, nn
@@ -25,19 +25,33 @@ from attnlab.mask import Mask
 
 NOTE_ATTRIBUTE = "_attnlab_note"
 
-_only_eager: set[int] = set()
-"""Ids of the configurations (which have no hash) of models that support only eager attention."""
+ONLY_EAGER = "_attnlab_only_eager"
+"""An attribute of the configurations of models that support only eager attention. A copy of the
+model has it too."""
 
 
 def mark_only_eager(config: Any) -> None:
     """Note that a model has only eager attention: without a mask, its layers see every key."""
-    if id(config) not in _only_eager:
-        _only_eager.add(id(config))
-        finalize(config, _only_eager.discard, id(config))
+    setattr(config, ONLY_EAGER, True)
+
+
+def leave_mark_out_of_files(kind: Any) -> None:
+    """Make transformers save configurations without the mark, as without the implementation."""
+    remove = kind._remove_keys_not_serialized
+    if getattr(remove, "removes_mark", False):
+        return
+
+    @wraps(remove)
+    def remove_mark_too(self: Any, d: dict[str, Any]) -> None:
+        d.pop(ONLY_EAGER, None)
+        remove(self, d)
+
+    remove_mark_too.removes_mark = True  # type: ignore[attr-defined]
+    kind._remove_keys_not_serialized = remove_mark_too
 
 
 def has_only_eager(module: nn.Module) -> bool:
-    return id(getattr(module, "config", None)) in _only_eager
+    return bool(getattr(getattr(module, "config", None), ONLY_EAGER, False))
 
 
 @dataclass(frozen=True)
@@ -91,7 +105,7 @@ def make_mask(
     """The mask function of all attnlab implementations; transformers calls it."""
     library = import_module("transformers.masking_utils")
     rule = library.causal_mask_function if mask_function is None else mask_function
-    if id(options.get("config")) in _only_eager:  # it may compute with what eager attention gets
+    if getattr(options.get("config"), ONLY_EAGER, False):  # it may compute with what eager attention gets
         eager: Tensor | None = library.eager_mask(
             *args, q_offset=q_offset, kv_offset=kv_offset, mask_function=rule, **options
         )

@@ -23,7 +23,12 @@ from attnlab.huggingface._attention_modules import is_model, uses_interface
 from attnlab.huggingface._attention_settings import FIELD, restoring_implementations
 from attnlab.huggingface._eager_check import check_against_eager, check_traced
 from attnlab.huggingface._layer_mechanisms import Spec, check_spec, parameter_free_mechanisms
-from attnlab.huggingface._mask_meaning import has_only_eager, make_mask, mark_only_eager
+from attnlab.huggingface._mask_meaning import (
+    has_only_eager,
+    leave_mark_out_of_files,
+    make_mask,
+    mark_only_eager,
+)
 from attnlab.huggingface._replace_attention import prepare_call
 from attnlab.huggingface._trace_attention import TracedCall
 from attnlab.huggingface._traced_layers import (
@@ -77,6 +82,7 @@ def _register(name: str) -> None:
     models.AttentionInterface.register(name, AttentionImplementation(name))
     # without this, transformers silently creates no mask for the name
     masks.AttentionMaskInterface.register(name, make_mask)
+    leave_mark_out_of_files(models.PreTrainedConfig)
     _reject_unsupported(models.PreTrainedModel)
 
 

@@ -1,7 +1,8 @@
 """Layers that compute their attention themselves: runs them with a mechanism, or observes them.
 
-Such a layer runs under an `AttentionTracer`. Hooks turn it on and off; the name of the
-implementation is an attribute of the layer, so that a copy of the model has it too.
+Such a layer runs under an `AttentionTracer`, in a `forward` of its own while it is replaced or
+observed. (Hooks would not do: torch skips them after Ctrl-C, and the tracer would stay on.) The name
+of the implementation is an attribute of the layer, so that a copy of the model has it too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -39,7 +41,6 @@ Observe = Callable[[nn.Module, str, TracedCall, Tensor], None]
 
 replacement: list[Replace] = []  # set by `_register`, which imports this module
 _observers: dict[nn.Module, list[Observe]] = {}
-_open: dict[tuple[int, nn.Module], AttentionTracer] = {}
 _lock = threading.RLock()
 
 
@@ -62,61 +63,70 @@ def implementation_of(module: nn.Module) -> str | None:
 
 def set_implementation(module: nn.Module, name: str | None) -> None:
     """Run the layer with an attnlab implementation; None: as it is."""
-    setattr(module, ATTRIBUTE, name)
-    if name is not None and _begin not in module._forward_pre_hooks.values():
-        module.register_forward_pre_hook(_begin, with_kwargs=True)
-        module.register_forward_hook(_end, always_call=True)
+    if name is not None:
+        setattr(module, ATTRIBUTE, name)
+    else:
+        vars(module).pop(ATTRIBUTE, None)
+    _set_forward(module)
 
 
 @contextmanager
 def observe(modules: list[nn.Module], on_call: Observe) -> Iterator[None]:
     """Pass every attention of these layers to `on_call`."""
-    handles = []
     with _lock:
         for module in modules:
             _observers[module] = [*_observers.get(module, []), on_call]
-            if _begin not in module._forward_pre_hooks.values():
-                handles.append(module.register_forward_pre_hook(_begin, with_kwargs=True))
-                handles.append(module.register_forward_hook(_end, always_call=True))
+            _set_forward(module)
     try:
         yield
     finally:
         with _lock:
-            for handle in handles:
-                handle.remove()
             for module in modules:
                 _observers[module] = [x for x in _observers[module] if x is not on_call]
                 if not _observers[module]:
                     del _observers[module]
+                _set_forward(module)
 
 
-def _begin(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    name, observers = implementation_of(module), _observers.get(module, [])
-    if name is None and not observers:
-        return
-
-    def on_attention(call: TracedCall) -> Tensor | None:
-        output = None
-        if name is not None:
-            output = replacement[0](name, module, call)
-        for observer in observers:
-            observer(module, name or "eager", call, call.output if output is None else output)
-        return output
-
-    tracer = AttentionTracer(batch_of(args, kwargs), on_attention)
-    tracer.__enter__()
-    _open[threading.get_ident(), module] = tracer
+def _set_forward(module: nn.Module) -> None:
+    """Give the layer a traced forward if it is replaced or observed, otherwise its own."""
+    current = vars(module).get("forward")
+    if implementation_of(module) is not None or module in _observers:
+        if not isinstance(current, TracedForward):
+            module.forward = TracedForward(module, current)
+    elif isinstance(current, TracedForward):
+        del module.forward
+        if current.before is not None:
+            module.forward = current.before
 
 
-def _end(module: nn.Module, args: Any, output: Any) -> None:
-    del args
-    tracer = _open.pop((threading.get_ident(), module), None)
-    if tracer is None:
-        return
-    tracer.__exit__(None, None, None)
-    name, failed = implementation_of(module), output is None
-    if name is not None and not tracer.count and not failed and is_dot_product(module):
-        raise ValueError(
-            f"{type(module).__name__}: computes no softmax(q k^T) v that attnlab recognizes, so "
-            f'{name} cannot replace it; use attn_implementation="eager"'
-        )
+class TracedForward:
+    """Runs the forward of a layer under a tracer. A copy of the layer has a copy of it."""
+
+    def __init__(self, module: nn.Module, before: Callable[..., Any] | None) -> None:
+        self.module, self.before = module, before
+        """`before`: a forward that somebody else gave to this layer."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        module = self.module
+        forward = partial(type(module).forward, module) if self.before is None else self.before
+        name, observers = implementation_of(module), _observers.get(module, [])
+        if name is None and not observers:
+            return forward(*args, **kwargs)
+
+        def on_attention(call: TracedCall) -> Tensor | None:
+            output = None
+            if name is not None:
+                output = replacement[0](name, module, call)
+            for observer in observers:
+                observer(module, name or "eager", call, call.output if output is None else output)
+            return output
+
+        with AttentionTracer(batch_of(args, kwargs), on_attention) as tracer:
+            result = forward(*args, **kwargs)
+        if name is not None and not tracer.count and is_dot_product(module):
+            raise ValueError(
+                f"{type(module).__name__}: computes no softmax(q k^T) v that attnlab recognizes, "
+                f'so {name} cannot replace it; use attn_implementation="eager"'
+            )
+        return result
