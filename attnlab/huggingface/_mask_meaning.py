@@ -105,7 +105,9 @@ def make_mask(
     """The mask function of all attnlab implementations; transformers calls it."""
     library = import_module("transformers.masking_utils")
     rule = library.causal_mask_function if mask_function is None else mask_function
-    if getattr(options.get("config"), ONLY_EAGER, False):  # it may compute with what eager attention gets
+    if getattr(
+        options.get("config"), ONLY_EAGER, False
+    ):  # it may compute with what eager attention gets
         eager: Tensor | None = library.eager_mask(
             *args, q_offset=q_offset, kv_offset=kv_offset, mask_function=rule, **options
         )

@@ -1,8 +1,8 @@
 """Layers that compute their attention themselves: runs them with a mechanism, or observes them.
 
 Such a layer runs under an `AttentionTracer`, in a `forward` of its own while it is replaced or
-observed. (Hooks would not do: torch skips them after Ctrl-C, and the tracer would stay on.) The name
-of the implementation is an attribute of the layer, so that a copy of the model has it too.
+observed. (Hooks would not do: torch skips them after Ctrl-C, and the tracer would stay on.) The
+name of the implementation is an attribute of the layer, so that a copy of the model has it too.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ Observe = Callable[[nn.Module, str, TracedCall, Tensor], None]
 
 replacement: list[Replace] = []  # set by `_register`, which imports this module
 _observers: dict[nn.Module, list[Observe]] = {}
+_running: set[tuple[int, nn.Module]] = set()
 _lock = threading.RLock()
 
 
@@ -101,32 +102,45 @@ def _set_forward(module: nn.Module) -> None:
 
 
 class TracedForward:
-    """Runs the forward of a layer under a tracer. A copy of the layer has a copy of it."""
+    """Runs the forward of a layer under a tracer. A copy of the layer has a copy of it.
+
+    `before` is a forward that somebody else gave to this layer, as accelerate does.
+    """
 
     def __init__(self, module: nn.Module, before: Callable[..., Any] | None) -> None:
         self.module, self.before = module, before
-        """`before`: a forward that somebody else gave to this layer."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        module = self.module
+        module, run = self.module, (threading.get_ident(), self.module)
         forward = partial(type(module).forward, module) if self.before is None else self.before
-        name, observers = implementation_of(module), _observers.get(module, [])
-        if name is None and not observers:
+        is_used = implementation_of(module) is not None or module in _observers
+        if run in _running or not is_used:  # somebody's forward may have another of these inside
             return forward(*args, **kwargs)
+        _running.add(run)
+        try:
+            return _trace(module, forward, args, kwargs)
+        finally:
+            _running.remove(run)
 
-        def on_attention(call: TracedCall) -> Tensor | None:
-            output = None
-            if name is not None:
-                output = replacement[0](name, module, call)
-            for observer in observers:
-                observer(module, name or "eager", call, call.output if output is None else output)
-            return output
 
-        with AttentionTracer(batch_of(args, kwargs), on_attention) as tracer:
-            result = forward(*args, **kwargs)
-        if name is not None and not tracer.count and is_dot_product(module):
-            raise ValueError(
-                f"{type(module).__name__}: computes no softmax(q k^T) v that attnlab recognizes, "
-                f'so {name} cannot replace it; use attn_implementation="eager"'
-            )
-        return result
+def _trace(
+    module: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    name, observers = implementation_of(module), _observers.get(module, [])
+
+    def on_attention(call: TracedCall) -> Tensor | None:
+        output = None
+        if name is not None:
+            output = replacement[0](name, module, call)
+        for observer in observers:
+            observer(module, name or "eager", call, call.output if output is None else output)
+        return output
+
+    with AttentionTracer(batch_of(args, kwargs), on_attention) as tracer:
+        result = forward(*args, **kwargs)
+    if name is not None and not tracer.count and is_dot_product(module):
+        raise ValueError(
+            f"{type(module).__name__}: computes no softmax(q k^T) v that attnlab recognizes, so "
+            f'{name} cannot replace it; use attn_implementation="eager"'
+        )
+    return result

@@ -82,6 +82,7 @@ def test_a_replacement_in_a_capture_outlasts_it() -> None:
     with torch.no_grad():
         expected = small("gptj", "attnlab-elu")(ids).logits
         with attnlab.capture(model):
+            model(ids)
             model.set_attn_implementation("attnlab-elu")
         assert torch.equal(model(ids).logits, expected)
 
@@ -100,3 +101,10 @@ def test_a_forward_of_somebody_else_stays() -> None:
         model(IDS)
     assert count == 1
     assert layer.forward is forward
+    del layer.forward
+    model.set_attn_implementation("attnlab-softmax")
+    inner = layer.forward
+    layer.forward = lambda *args, **kwargs: inner(*args, **kwargs)  # accelerate does it
+    with attnlab.capture(model) as captured:
+        model(IDS)
+    assert len(captured.layers) == len(model.transformer.h)
