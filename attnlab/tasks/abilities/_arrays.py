@@ -11,6 +11,7 @@ from attnlab.tasks.simple import IGNORE
 
 CHUNK = 2**22  # random numbers that are sorted at a time, which bounds the memory
 
+
 def draw_distinct(rng: np.random.Generator, rows: int, count: int, size: int) -> np.ndarray:
     """(R, count): in each row different numbers below `size`, in random order."""
     if size > 16 * count:
