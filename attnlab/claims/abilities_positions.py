@@ -56,6 +56,31 @@ def compare_encodings(trial: Trial, first: str, second: str) -> Evidence:
 
 
 @claim(
+    "alibi-extrapolates",
+    topic="abilities",
+    source="paper",
+    quoted=True,
+    statement="trained on short rows, ALiBi is more accurate on rows that are 8 times longer than "
+    "learned positions are",
+    why="""ALiBi subtracts m |i - j| from the scores, with a fixed slope m for each head: a larger
+    distance means less weight, at any length. The learned positions of later tokens were never
+    trained: they are random vectors, and small ones. Press et al. measure the perplexity of text,
+    where the last tokens matter most. Induction needs tokens at all distances, and two heads have
+    the slopes 2^-4 and 2^-8, so that a token 100 places back loses 6 or 0.4 of its score: longer
+    rows cost ALiBi more than the random vectors cost the others. Rotary positions bring new angles
+    into every score and lose still more, so that ALiBi does extrapolate further than they do: that
+    is the control.""",
+    judge=Above(0.05, "accuracy at 8 times the length, ALiBi less learned positions"),
+    control="rotary positions (base 10,000) instead of learned ones",
+    reference="Press et al. 2021, Train short, test long (arXiv 2108.12409)",
+    group=EXTRAPOLATION_MODELS,
+)
+def alibi_extrapolates(trial: Trial) -> Evidence:
+    other = "rotary, base 10,000" if trial.control else "learned"
+    return compare_encodings(replace(trial, control=False), "ALiBi", other)
+
+
+@claim(
     "no-positions-extrapolate",
     topic="abilities",
     source="paper",
@@ -74,3 +99,24 @@ def compare_encodings(trial: Trial, first: str, second: str) -> Evidence:
 )
 def no_positions_extrapolate(trial: Trial) -> Evidence:
     return compare_encodings(trial, "none", "learned")
+
+
+@claim(
+    "rotary-base-extrapolates",
+    topic="abilities",
+    source="paper",
+    statement="trained on short rows, rotary positions with base 1,000,000 are more accurate on "
+    "rows that are 8 times longer than with base 10,000",
+    why="""Rotary positions turn pair i of a head of size D by t base^(-2i/D). In training each pair
+    sees only the angles up to 24 base^(-2i/D); a longer row brings new ones. With a larger base
+    more pairs turn slowly, and slow pairs carry content at any distance: with D = 16, four of the
+    eight pairs turn by less than a fifth of a radian in 192 tokens with base 1,000,000, and two
+    with base 10,000. At the training length both solve the task: that is the control.""",
+    judge=Above(0.01, "accuracy at 8 times the length, base 1,000,000 less base 10,000"),
+    control="at the training length",
+    reference="Xiong et al. 2023, Effective long-context scaling of foundation models (arXiv "
+    "2309.16039); Liu et al. 2023, Scaling laws of RoPE-based extrapolation (arXiv 2310.05209)",
+    group=EXTRAPOLATION_MODELS,
+)
+def rotary_base_extrapolates(trial: Trial) -> Evidence:
+    return compare_encodings(trial, "rotary, base 1,000,000", "rotary, base 10,000")

@@ -19,6 +19,7 @@ from attnlab.claims._ability_models import (
     training_seeds,
 )
 from attnlab.claims._claim import Bars, Estimate, Evidence, Trial, claim, mean_interval
+from attnlab.claims.abilities_recall import UNIFORM
 from attnlab.claims.judges import Above, Below, Every
 from attnlab.models import Decoder
 from attnlab.tasks.simple import IGNORE
@@ -114,6 +115,39 @@ def cache_bytes(model: Decoder, tokens: int = 32) -> int:
     with torch.no_grad():
         _, state = model.stack.prefill(torch.zeros(1, tokens).long(), torch.tensor([tokens]))
     return sum(block.attention.attention.nbytes for block in state.blocks)
+
+
+@claim(
+    "differential-cancels-noise",
+    topic="abilities",
+    source="paper",
+    quoted=True,
+    statement="differential attention puts less of its weight on irrelevant tokens than softmax",
+    why="""Differential attention is softmax(q1 k1) - lambda softmax(q2 k2). What both softmaxes see
+    cancels, as the noise in two wires of a cable does, and what only the first sees remains. The
+    figure is the fraction of the absolute weight that a question puts on tokens that do not see
+    its answer through the convolution, in the head that has least of it. Nothing forces the second
+    softmax to learn the noise: on a task that softmax solves, a larger norm of the queries removes
+    noise too. Weight of both signs counts, since both bring the values of irrelevant tokens into
+    the output.""",
+    judge=Below(-0.05, "fraction of the weight on irrelevant tokens, differential less softmax"),
+    control="uniform weights instead of softmax",
+    reference="Ye et al. 2024, Differential transformer (arXiv 2410.05258)",
+    group=VARIANT_MODELS,
+)
+def differential_cancels_noise(trial: Trial) -> Evidence:
+    compared = replace(RECALL, attention=UNIFORM, steps=1) if trial.control else RECALL
+    plain, changed = (
+        [noise_weight(replace(each, seed=seed)) for seed in training_seeds(trial, SEEDS)]
+        for each in (compared, replace(RECALL, attention="differential"))
+    )
+    name = "uniform weights" if trial.control else "softmax"
+    return Evidence(
+        differences(changed, plain),
+        Bars("fraction of the weight on irrelevant tokens", {
+            name: mean_interval(plain), "differential": mean_interval(changed),
+        }),
+    )  # fmt: skip
 
 
 def noise_weight(training: AbilityTraining) -> float:

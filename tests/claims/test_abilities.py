@@ -25,12 +25,15 @@ from attnlab.tasks.simple import IGNORE
 EXPECTED: dict[str, str] = {
     "recall-needs-state": "holds",
     "delta-recalls-more": "holds",
+    "alibi-extrapolates": "refuted",
     "no-positions-extrapolate": "holds",
+    "rotary-base-extrapolates": "holds",
     "window-reach": "holds",
     "convolution-induction": "holds",
     "parity-one-layer": "holds",
     "sparsemax-zeros": "holds",
     "mla-cache": "holds",
+    "differential-cancels-noise": "refuted",
     "off-by-one-sink": "holds",
     "window-needs-sinks": "holds",
 }
