@@ -38,13 +38,12 @@ LearningRateFactors = Annotated[
         **LIST,
     ),
 ]
+PROCESSES_HELP = (
+    "Number of runs to train at the same time, each in a process with one thread. 0 trains in this "
+    "process. Without it, the number of cores"
+)
 Processes = Annotated[
-    int | None,
-    option(
-        "Number of runs to train at the same time, each in a process with one thread. 0 trains in "
-        "this process. Without it, the number of cores if the budget is steps, otherwise 0.",
-        HARDWARE,
-    ),
+    int | None, option(f"{PROCESSES_HELP} if the budget is steps, otherwise 0.", HARDWARE)
 ]
 Ray = Annotated[
     str | None,
@@ -94,7 +93,7 @@ def compare_everything(
         ),
     ] = (),
     out: Annotated[Path, option("Folder for all runs and the results.")] = Path("runs/compare-all"),
-    processes: Processes = None,
+    processes: Annotated[int | None, option(f"{PROCESSES_HELP}.", HARDWARE)] = None,
     ray: Ray = None,
     resume: Resume = False,
     overwrite: Overwrite = False,

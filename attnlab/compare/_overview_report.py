@@ -16,6 +16,8 @@ from attnlab.report import Cell, Figure, Heatmap, Report, Section, Table, Value
 from attnlab.tasks.comparison import Metric
 
 SOLVED = 0.95
+NEAR_CHANCE = 0.2
+"""How far the interval of a mechanism that guesses may reach, from chance (0) to perfect (1)."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,12 @@ class OverviewCell:
     estimate: Estimate | None
     problem: str = ""
     waiting: bool = False
+    seeds: int = 1
+
+    @property
+    def spread(self) -> str:
+        """Why the interval is wide."""
+        return "seeds differ" if self.seeds > 1 else "few test rows"
 
     @property
     def text(self) -> str:
@@ -44,15 +52,19 @@ class OverviewCell:
 
     @property
     def verdict(self) -> str:
-        """solved, chance, partly, or other for a metric that is no fraction."""
+        """solved, chance, undecided (the interval reaches from chance to far above), partly, or
+        other for a metric that is no fraction."""
         if self.estimate is None:
             return "waiting" if self.waiting else "failed"
         if not self.metric.percent:
             return "other"
         if self.estimate.value >= SOLVED:
             return "solved"
-        low, _ = self.estimate.ends
-        return "chance" if self.chance is not None and low <= self.chance else "partly"
+        low, high = self.estimate.ends
+        if self.chance is None or low > self.chance:
+            return "partly"
+        near = high <= self.chance + NEAR_CHANCE * (1 - self.chance)
+        return "chance" if near else "undecided"
 
 
 def create_cells(
@@ -106,6 +118,7 @@ def _cell(name: str, ability: str, result: ComparisonResult) -> OverviewCell:
         best[-1].metrics[metric.name] if best else None,
         problem=failures[0] if failures else "",
         waiting=not attempts,
+        seeds=best[-1].seeds if best else 0,
     )
 
 
@@ -124,6 +137,13 @@ def _sentence(cells: Sequence[OverviewCell]) -> str:
             if cell.estimate is not None
         ]
         parts.append(f"learns a part of {join_words(listed)}")
+    if "undecided" in by_verdict:
+        listed = [
+            f"{cell.ability} ({format_percent(cell.estimate.value)}, {cell.spread})"
+            for cell in by_verdict["undecided"]
+            if cell.estimate is not None
+        ]
+        parts.append(f"is undecided on {join_words(listed)}")
     if "chance" in by_verdict:
         listed = [cell.ability for cell in by_verdict["chance"]]
         parts.append(f"does not beat guessing on {join_words(listed)}")

@@ -17,7 +17,7 @@ from attnlab.compare._findings import (
     interval_ends,
     rank,
 )
-from attnlab.compare._runs import Attempt, Failure
+from attnlab.compare._runs import Attempt, ComparisonRun, Failure
 from attnlab.compare._training_curves import curve_figures
 from attnlab.report import (
     Block,
@@ -45,7 +45,7 @@ def comparison_report(
     if len(attempts) < planned:
         sentences.append(f"{len(attempts)} of {planned} runs are done; --resume continues.")
     ranking_metric = comparison.metrics[0]
-    methods = [f"Every run had {budget}. {comparison.describe()}".strip()]
+    methods = [f"Every run had {_spent(budget, attempts)}. {comparison.describe()}".strip()]
     if conclusions.differences:
         methods.append(
             f"Two match if the 95% interval of their difference in {ranking_metric.title} lies "
@@ -71,6 +71,13 @@ def comparison_report(
         ),
     ]
     return Report("comparison", comparison.title, sections)
+
+
+def _spent(budget: TrainingBudget, attempts: Sequence[Attempt]) -> str:
+    """The budget; a run that learned its task may have ended before."""
+    runs = [attempt for attempt in attempts if isinstance(attempt, ComparisonRun)]
+    early = any(run.outcome.steps < (budget.steps or 0) for run in runs)
+    return f"at most {budget}" if early else str(budget)
 
 
 def _best_table(comparison: Comparison, conclusions: Conclusions) -> Table:

@@ -242,6 +242,20 @@ def test_sentences_follow_from_the_numbers() -> None:
     )
 
 
+def test_a_wide_interval_that_includes_chance_is_undecided() -> None:
+    """Two of three seeds solve the task: not the same as guessing."""
+    cells = [
+        OverviewCell("gla", "recall", ACCURACY, 0.1, Estimate(0.68, -0.62, 1.98), seeds=3),
+        OverviewCell("gla", "parity", ACCURACY, 0.5, Estimate(0.52, 0.46, 0.59), seeds=3),
+        OverviewCell("gla", "sort", ACCURACY, 0.1, Estimate(0.2, 0.1, 0.5)),
+    ]
+    assert [cell.verdict for cell in cells] == ["undecided", "chance", "undecided"]
+    assert _sentence(cells) == (
+        "gla is undecided on recall (68%, seeds differ) and sort (20%, few test rows) and does not "
+        "beat guessing on parity."
+    )
+
+
 def test_scores_of_metrics_that_are_no_fractions() -> None:
     assert _scores([create_cell(0.5), create_cell(None)]) == [0.5, None]
     assert _scores([create_cell(2.0, BITS), create_cell(4.0, BITS)]) == [1.0, 0.5]
@@ -287,6 +301,18 @@ def test_killed_at_any_moment_and_resumed(tmp_path: Path) -> None:
     done = subprocess.run(options, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert cells_of(out) == kept.cells
+    assert losses_of(out) == losses_of(whole)
+    assert len(losses_of(out)) == 4
+
+
+def losses_of(out: Path) -> dict[str, list[tuple[int, float]]]:
+    """The loss of every step of every run."""
+    return {
+        str(path.parent.relative_to(out)): [
+            (row["step"], row["loss"]) for row in RunFolder(path.parent).metrics()
+        ]
+        for path in out.glob("*/*/metrics.jsonl")
+    }
 
 
 def _four_steps() -> Any:

@@ -43,6 +43,8 @@ def test_findings(tmp_path: Path) -> None:
     assert "softmax has not learned enough to compare with: it does not beat the baseline (a g" in (
         text
     )
+    early = findings_text(create_report(tmp_path / "early", worse, steps=12))  # they had 9
+    assert "Every run had at most 12 steps." in early
     one = findings_text(create_report(tmp_path / "c", worse, seeds=1))
     assert "undecided whether elu matches softmax: loss +0.5, right tokens 0 points, with 1 " in one
 
