@@ -25,6 +25,7 @@ LAYERS = [
         "errors",
         "extensions",
         "_confidence_intervals",
+        "_cores",
         "_join_words",
         "_message_frames",
         "_notes",

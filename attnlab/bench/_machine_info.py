@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from importlib.metadata import version
 
 import attnlab
+from attnlab._cores import available_cores
 from attnlab.mechanisms._compiled import status
 
 CPUINFO = "/proc/cpuinfo"
@@ -16,7 +16,7 @@ def describe_machine(threads: int) -> dict[str, str | int | None]:
     kernels = status()
     return {
         "processor": _processor_name(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "cores": available_cores(),
         "threads": threads,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

@@ -7,7 +7,6 @@ group share a trained model, and therefore run one after another in one process.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import time
 import traceback
@@ -17,6 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnlab._cores import available_cores
 from attnlab.claims._claim import Claim, Evidence, Size, Trial, Verdict
 from attnlab.mechanisms._compiled import note_if_off
 
@@ -92,7 +92,7 @@ def run_claims(
     ['holds']
     """
     note_if_off()  # here, because the pool's processes do not
-    processes = processes or len(os.sched_getaffinity(0))
+    processes = processes or available_cores()
     parallel = [claim for claim in claims if not claim.alone]
     alone = [claim for claim in claims if claim.alone]
     groups = group_claims(parallel)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from attnlab._cores import available_cores
 from attnlab.compare._jobs import LocalRunner, Runner
 from attnlab.compare._output_folder import remove_comparison, write_figures
 from attnlab.compare._plan import (
@@ -87,7 +88,7 @@ def create_runner(
         return RayRunner(ray)
     if processes is None:
         by_steps = all(budget.minutes is None for budget in budgets)
-        processes = len(os.sched_getaffinity(0)) if by_steps else 0
+        processes = available_cores() if by_steps else 0
     if not processes:
         return LocalRunner(quiet or sys.stderr.isatty())  # the bar needs the terminal
     from attnlab.compare._process_runner import ProcessRunner

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 
 import attnlab
 from attnlab._short_repr import one_line
@@ -92,12 +93,12 @@ def run_job(job: TrialJob, quiet: bool) -> Attempt:
 def describe_job(job: TrialJob) -> dict[str, Any]:
     """The job as JSON. The other process makes the same comparison from the task's name."""
     comparison = job.comparison
-    options = _fields(type(comparison)).dump_python(comparison, mode="json")
+    options = _with_absolute_paths(_fields(type(comparison)).dump_python(comparison))
     return {
         "version": attnlab.__version__,
         "extensions": os.environ.get(VARIABLE, ""),
         "task": task_name(comparison),
-        "options": options,
+        "options": to_jsonable_python(options),
         "trial": TRIAL.dump_python(job.trial, mode="json"),
         "budget": BUDGET.dump_python(job.budget, mode="json"),
         "folder": str(job.folder.absolute()),
@@ -115,6 +116,17 @@ def read_job(content: dict[str, Any]) -> TrialJob:
         Path(content["folder"]),
         StartMode(content["start"]),
     )
+
+
+def _with_absolute_paths(value: Any) -> Any:
+    """A machine of a cluster has another working directory."""
+    if isinstance(value, Path):
+        return value.absolute()
+    if isinstance(value, Mapping):
+        return {name: _with_absolute_paths(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_absolute_paths(each) for each in value]
+    return value
 
 
 @lru_cache(maxsize=32)

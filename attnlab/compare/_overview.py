@@ -7,7 +7,6 @@ is a comparison of its own. If the learning rate is swept, that comparison comes
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from attnlab._cores import available_cores
 from attnlab._safe_files import read_json, write_json, write_text
 from attnlab._short_repr import short_repr
 from attnlab.compare._conclusions import best_runs
@@ -106,7 +106,7 @@ def compare_all(
     """Compare mechanisms on several abilities or tasks, and write the overview.
 
     Without `budget`, each ability has its own number of steps. `processes` and `ray` are those of
-    `attnlab.compare.compare`.
+    `attnlab.compare.compare`; without `processes`, there are as many as cores.
     """
     check_single_process()
     chosen, folder, start = (settings or OverviewSettings()).resolved(), Path(out), StartMode(start)
@@ -150,7 +150,7 @@ def compare_all(
     sweeps = len(factors) > 1
     rates = plan_one(RATES, plans[0].comparison, factors, 1, part_start) if sweeps else None
     if processes is None:  # one thread for each run, also if the budget is minutes
-        processes = len(os.sched_getaffinity(0))
+        processes = available_cores()
     runner = create_runner(processes, ray, [], quiet)
     with ExitStack() as stack:
         parts = {*comparisons, *([RATES] if sweeps else [])}

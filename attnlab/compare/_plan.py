@@ -103,6 +103,8 @@ def plan_comparison(
     possible = [trial for trial in trials if trial not in impossible]
     equal = dict(zip(possible, comparison.with_equal_sizes(possible), strict=True))
     trials = [equal.get(trial, trial) for trial in trials]
+    if len({trial.folder for trial in trials}) < len(trials):
+        raise ValueError("two contenders would write into one folder; compare them separately")
     settings = {"title": comparison.title, **asdict(budget), **comparison.plan()}
     settings = json.loads(json.dumps(settings))
     attempts: list[Attempt] = []
@@ -144,8 +146,6 @@ def create_grid(
         for variant in variants
         for factor in dict.fromkeys(by_contender[contender])
     ]
-    if len({trial.folder for trial in trials}) < len(trials):
-        raise ValueError("two contenders would write into one folder; compare them separately")
     return list(contenders), trials
 
 

@@ -10,19 +10,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from attnlab._cores import available_cores
 from attnlab.compare import _process_runner as runner
-from attnlab.compare._engine import compare
+from attnlab.compare._engine import compare, create_runner
 from attnlab.compare._jobs import TrialJob, describe_job, read_job, run_job, task_name
 from attnlab.compare._runs import Attempt, ComparisonRun, Failure
 from attnlab.extensions import load_extension
 from attnlab.run_folder import StartMode
 from attnlab.tasks._simple_comparison import comparison_class
 from attnlab.tasks.comparison import Comparison, ComparisonTrial, TrainingBudget
+from attnlab.tasks.language import LanguageComparison
 from attnlab.tasks.registry import TASKS
 from attnlab.tasks.vision import VisionComparison
 from tests.support.fake_comparison import FakeComparison
@@ -65,6 +68,9 @@ def test_a_job_is_plain_data(tmp_path: Path) -> None:
     assert task_name(VisionComparison()) == "vision"
     images = TrialJob(VisionComparison(fractions=(0.5,)), job.trial, STEP, tmp_path, job.start)
     assert read_job(json.loads(json.dumps(describe_job(images)))).comparison == images.comparison
+    texts = LanguageComparison(files=(Path("a.txt"), Path("/b.txt")))
+    content = json.loads(json.dumps(describe_job(replace(images, comparison=texts))))
+    assert content["options"]["files"] == [str(Path.cwd() / "a.txt"), "/b.txt"]
     with pytest.raises(ValueError, match="FakeComparison: is not the comparison of a registered"):
         describe_job(TrialJob(FakeComparison(), job.trial, STEP, tmp_path, job.start))
 
@@ -82,6 +88,14 @@ def test_processes_give_the_same_results(tmp_path: Path, capfd: pytest.CaptureFi
     assert metrics(one.attempts) == metrics(two.attempts) == metrics(here.attempts)
     assert len(metrics(one.attempts)) == 3
     assert (tmp_path / "two" / "gla-rate1-seed0" / "model.safetensors").exists()
+
+
+def test_cores_without_an_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert available_cores() == len(os.sched_getaffinity(0))
+    monkeypatch.delattr(os, "sched_getaffinity")  # as on macOS
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert available_cores() == 7
+    assert create_runner(None, None, [STEP], quiet=True).slots == 7
 
 
 def test_errors_and_failures_of_a_process(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
+from attnlab._cores import available_cores
 from attnlab._message_frames import pack_frame, read_frame
 from attnlab.tasks.language._text_files import PIECE
 from attnlab.tokenizer import BPE, Tokenizer, parse_tokenizer
@@ -104,7 +105,7 @@ class TokenizingProcesses:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self.count = max(1, min(MAX_PROCESSES, len(os.sched_getaffinity(0))))
+        self.count = min(MAX_PROCESSES, available_cores())
         self.processes: list[subprocess.Popen[bytes]] = []
         self.local = threading.local()
 
