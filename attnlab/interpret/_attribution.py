@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from attnlab.interpret._adapters import attention_sites, predict
 from attnlab.interpret._attention_sites import AttentionSite, stream_of
-from attnlab.interpret._frozen_norms import FrozenNorms
+from attnlab.interpret._frozen_norms import ROUNDINGS, FrozenNorms
 from attnlab.interpret._inspected_model import move_to_model
 from attnlab.interpret._logit_lens import LensInput
 from attnlab.interpret._model_input import ModelInput, Text, check_token, read_input, token_id
@@ -169,7 +169,8 @@ class ResidualPath:
         terms.append(Term("output bias", bias))
         logit = logit.detach()
         remainder = float(logit) - flows[-1] - bias
-        if abs(remainder) > TOLERANCE * max(1.0, abs(float(logit))):
+        tolerance = max(TOLERANCE, ROUNDINGS * torch.finfo(logit.dtype).eps)
+        if abs(remainder) > tolerance * max(1.0, abs(float(logit))):
             self.notes.append(
                 "The output layer is not linear; what its linear part leaves is one term."
             )
@@ -193,7 +194,8 @@ class ResidualPath:
                 Term("head", value, number, head, site.name) for head, value in enumerate(heads)
             ]
             bias = _product(out) - sum(heads)
-            if abs(bias) > ROUNDING * max(1.0, sum(map(abs, heads))):
+            rounding = max(ROUNDING, ROUNDINGS * torch.finfo(z.dtype).eps)
+            if abs(bias) > rounding * max(1.0, sum(map(abs, heads))):
                 terms.append(Term("attention bias", bias, number, name=self.sites[index].name))
         bias = sum(
             self.norms.bias_term(norm)

@@ -123,14 +123,19 @@ def find_heads(
 
 
 def captured_self_attention(source: ModelInput) -> list[Layer]:
-    """The layers that attend from all tokens of the text to all of them."""
+    """The layers that attend from all tokens of the text to all of them; in an encoder-decoder
+    those of the decoder, whose tokens `source.ids` are."""
     T = source.ids.shape[1]
     with torch.no_grad(), capture_with(source.model, CaptureOptions()) as captured:
         source.run()
+    encoder_decoder = any(layer.kind == "cross" for layer in captured.layers)
     return [
         layer
         for layer in captured.layers
-        if layer.kind == "self" and layer.weights is not None and layer.weights.shape[1:] == (T, T)
+        if not (encoder_decoder and layer.stack == "encoder")
+        and layer.kind == "self"
+        and layer.weights is not None
+        and layer.weights.shape[1:] == (T, T)
     ]
 
 

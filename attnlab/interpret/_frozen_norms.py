@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 LARGE = 1e3  # an input so large that a norm's epsilon does not count
 TOLERANCE = 1e-3  # relative to the largest output
+ROUNDINGS = 4  # at least this many roundings of the model's numbers, which are coarse in bfloat16
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,5 +116,6 @@ def linear_norm(module: nn.Module, x: Tensor, output: Tensor) -> LinearNorm | No
     size = (shaped * shaped).sum(-1, keepdim=True).clamp(min=1e-30)
     fitted = (shaped * (output.float() - bias)).sum(-1, keepdim=True) / size  # (B, T, 1)
     norm = LinearNorm(gain, bias.clone().requires_grad_(), centered, fitted)
-    limit = TOLERANCE * float(output.abs().max().clamp(min=1e-6))
+    tolerance = max(TOLERANCE, ROUNDINGS * torch.finfo(x.dtype).eps)
+    limit = tolerance * float(output.abs().max().clamp(min=1e-6))
     return norm if float((norm(x) - output).abs().max()) <= limit else None

@@ -118,7 +118,6 @@ def head_importance(
         baselines, descriptions, replayed = list[float](), list[str](), True
         for batch, numbers in batches:
             replay = Replay(batch, [site for site, _ in counts])
-            replayed = replayed and replay.usable
             fixed = chosen.fix(batch, replay.output)
             before = fixed.read(replay.output)  # (B,)
             baselines += before.tolist()
@@ -132,6 +131,7 @@ def head_importance(
                 done += 1
                 if progress is not None:
                     progress(done, runs)
+            replayed = replayed and replay.usable
     measured = [
         HeadEffect(layer, head, sum(values) / len(values), tuple(values))
         for (layer, head), values in effects.items()
@@ -190,8 +190,9 @@ def _ablatable(
         for reason, names in reasons.items()
         if names
     ]
-    single = {number for number, z in enumerate(outputs.values()) if z.shape[1] == 1}
-    return [(by_name[name], z.shape[2]) for name, z in outputs.items()], width, notes, single
+    first = {name: z for name, z in outputs.items() if name in by_name}  # without repeated runs
+    single = {number for number, z in enumerate(first.values()) if z.shape[1] == 1}
+    return [(by_name[name], z.shape[2]) for name, z in first.items()], width, notes, single
 
 
 def _chosen_heads(

@@ -21,7 +21,7 @@ from attnlab.interpret._attention_sites import (
     with_stream,
 )
 from attnlab.interpret._inspected_model import InspectedModel
-from attnlab.interpret._record import LayerRecord, Record
+from attnlab.interpret._record import LayerRecord, Record, repeat_name
 
 Ablation = Literal["zero", "mean", "uniform", "resample"]
 Heads = int | Sequence[int] | None
@@ -187,6 +187,11 @@ class Intervention:
             raise ValueError(
                 f"the source has no layer {site.name}; record it with the same model "
                 f"(it is of {source.label})"
+            )
+        if any(layer.name == repeat_name(site.name, 2) for layer in source.layers):
+            raise ValueError(
+                f"{site.name}: it runs several times with the same weights, so its record is of "
+                "several layers; change it without a source"
             )
         return matching[0]
 

@@ -5,6 +5,8 @@ Letters: H heads, T tokens, S keys, D head size, M value size, W width, V vocabu
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -97,6 +99,8 @@ class StreamRecorder:
         self.blocks = blocks
         self.inputs: dict[int, Tensor] = {}
         self.outputs: dict[int, Any] = {}
+        self.runs: dict[int, list[tuple[Tensor | None, Tensor | None]]] = {}
+        """The streams before and after each run of a block; several if layers share weights."""
         self.order: list[int] = []
 
     @contextmanager
@@ -127,6 +131,8 @@ class StreamRecorder:
             del module, args
             self.order.append(index)
             self.outputs[index] = output
+            run = (self.inputs.get(index), stream_of(output))
+            self.runs.setdefault(index, []).append(run)
 
         return hook
 
@@ -139,17 +145,24 @@ class StreamRecorder:
         return len(set(self.order)) == len(self.order)
 
 
+def repeat_name(name: str, number: int) -> str:
+    """The name of a layer's run, from 1, as `capture` names it."""
+    return name if number == 1 else f"{name} ({number})"
+
+
 @contextmanager
 def recording_heads(
     sites: Sequence[AttentionSite], refused: list[str] | None = None
 ) -> Iterator[dict[str, Tensor]]:
-    """The heads' outputs (B, T, H, M) of each layer by name, in the order in which they run.
-    `refused` gets the names of layers that show none."""
+    """The heads' outputs (B, T, H, M) of each layer by name, in the order in which they run. One
+    that runs again is named as in `capture`. `refused` gets the names of layers that show none."""
     outputs: dict[str, Tensor] = {}
+    counts: Counter[str] = Counter()
 
     def keep(name: str) -> Any:
         def edit(heads: Tensor) -> Tensor:
-            outputs[name] = heads
+            counts[name] += 1
+            outputs[repeat_name(name, counts[name])] = heads
             return heads
 
         return edit
@@ -204,11 +217,17 @@ def record(
     ):
         output = source.run()
     by_name = {site.name: site for site in sites}
+    names = [re.sub(r" \(\d+\)$", "", layer.name) for layer in captured.layers]
     layers = []
-    for layer in captured.layers:
-        site = by_name.get(layer.name)
+    for number, layer in enumerate(captured.layers):
+        site = by_name.get(names[number])
         index = None if site is None else block_of(site, blocks)
         own = heads.get(layer.name)
+        before, after = _run_of(
+            streams.runs.get(-1 if index is None else index, []),
+            names[:number].count(names[number]),
+            names.count(names[number]),
+        )
         layers.append(
             LayerRecord(
                 layer.name,
@@ -219,8 +238,8 @@ def record(
                 layer.q,
                 layer.k,
                 layer.v,
-                None if index is None else _kept_row(streams.inputs.get(index)),
-                None if index is None else _kept_row(streams.stream(index)),
+                _kept_row(before),
+                _kept_row(after),
             )
         )
     values = _kept(output.values[0])
@@ -228,6 +247,15 @@ def record(
         source.label, source.tokens, source.ids[0].tolist(), layers, values, output.kind,
         list(captured.notes),
     )  # fmt: skip
+
+
+def _run_of(
+    runs: list[tuple[Tensor | None, Tensor | None]], number: int, count: int
+) -> tuple[Tensor | None, Tensor | None]:
+    """The block's run that holds run `number` of a layer, which runs `count` times in all."""
+    if len(runs) == count:
+        return runs[number]
+    return runs[0] if len(runs) == 1 else (None, None)
 
 
 def _kept(x: Tensor) -> Tensor:

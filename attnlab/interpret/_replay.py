@@ -36,14 +36,19 @@ class Replay:
         self.blocks: list[StreamBlock] = find_blocks(source.model, sites)
         self.output, self.streams = run_recorded(source, self.blocks)
         self.ran = set(self.streams.order)
-        self.usable = bool(self.ran) and self.streams.runs_once and self._skips_exactly()
+        self.usable = (
+            bool(self.ran)
+            and self.streams.runs_once
+            and all(
+                self._skips_exactly(index)
+                for index in {self.streams.order[len(self.ran) // 2], self.streams.order[-1]}
+            )
+        )
 
-    def _skips_exactly(self) -> bool:
-        """Whether the output stays the same if the first half of the blocks is skipped."""
-        order = self.streams.order
-        middle = order[len(order) // 2]
+    def _skips_exactly(self, index: int) -> bool:
+        """Whether the output stays the same if all blocks before this one are skipped."""
         try:
-            with self.skipping_before(middle):
+            with self.skipping_before(index):
                 again = self.source.run().values
         except Exception:  # any model may rely on what a block leaves behind
             return False
@@ -57,10 +62,13 @@ class Replay:
 
     def run_from(self, index: int | None) -> BatchOutput:
         """Run the model; skip the blocks that run before block `index`, if that is possible."""
-        if not self.usable or index is None:
-            return self.source.run()
-        with self.skipping_before(index):
-            return self.source.run()
+        if self.usable and index is not None:
+            try:
+                with self.skipping_before(index):
+                    return self.source.run()
+            except Exception:  # a later block needs what a skipped one leaves behind
+                self.usable = False
+        return self.source.run()
 
     @contextmanager
     def skipping_before(self, index: int) -> Iterator[None]:

@@ -1,0 +1,92 @@
+"""Interventions in models with shared weights, two stacks, shared keys, or bfloat16 numbers.
+
+Letters: H heads, T tokens, W width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import attnlab
+from attnlab.interpret._model_input import ModelInput
+from tests.support.intervention_models import hooks_of
+from tests.support.small_transformers import GROUPED, WORDS, small, transformers
+
+
+def test_a_record_tells_the_runs_of_a_shared_layer_apart() -> None:
+    model = small("albert")
+    cache = attnlab.record(model, [5, 6, 7, 8])
+    first, second = cache.layers
+    for layer in (first, second):
+        assert layer.attention is not None
+        assert layer.v is not None
+        assert layer.heads is not None
+        torch.testing.assert_close(layer.heads, layer.attention @ layer.v, rtol=1e-4, atol=1e-5)
+    assert first.stream is not None
+    assert second.input is not None
+    assert torch.equal(first.stream, second.input)
+    assert second.stream is not None
+    assert torch.equal(second.stream, cache["logits"])
+    with pytest.raises(ValueError, match="runs several times with the same weights"):
+        attnlab.intervene(model).patch(0, 1, cache)
+    result = attnlab.head_importance(model, [5, 6, 7], metric="distance")
+    assert len(result.heads) == 3
+    assert not result.replayed
+
+
+def test_an_encoder_decoder_means_its_decoder_whatever_the_lengths(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = small("bart")
+    target = torch.tensor([[0, 5, 6, 5, 6]])
+    sources = [
+        ModelInput(
+            model, None,
+            {"input_ids": torch.arange(7, 7 + length)[None], "decoder_input_ids": target},
+            target, ["t"] * 5, "bart",
+        )
+        for length in (5, 7)
+    ]  # fmt: skip
+    for module in ("_average_attention", "_find_heads"):
+        monkeypatch.setattr(f"attnlab.interpret.{module}.read_all", lambda *_, **__: sources)
+    name = attnlab.average(model, ["texts"], 0, 0).layer_name
+    assert "decoder" in name
+    layers = attnlab.find_heads(model, "previous", ["texts"]).layers
+    assert len(layers) == 2
+    assert all("decoder" in layer for layer in layers)
+
+
+def test_a_model_whose_last_layers_read_keys_of_earlier_ones() -> None:
+    torch.manual_seed(0)
+    config = transformers.Gemma4TextConfig(
+        **WORDS, **{**GROUPED, "num_hidden_layers": 4}, num_kv_shared_layers=1,
+        layer_types=["sliding_attention", *["full_attention"] * 3], hidden_size_per_layer_input=0,
+        global_head_dim=4, vocab_size_per_layer_input=60,
+    )  # fmt: skip
+    model: Any = transformers.Gemma4ForCausalLM(config).eval()
+    ids = torch.tensor([[5, 6, 7, 8]])
+    result = attnlab.head_importance(model, ids, metric="logit", answer=3, heads=[(0, 1), (3, 2)])
+    assert not result.replayed
+    with torch.no_grad():
+        whole = model(ids).logits[0, -1, 3]
+        for head in result.heads:
+            with attnlab.intervene(model).ablate(head.layer, head.head):
+                after = model(ids).logits[0, -1, 3]
+            assert head.effect == pytest.approx(float(after - whole), abs=1e-6)
+    with pytest.raises(ValueError, match="its blocks cannot be run one by one"):
+        attnlab.patching_map(model, [5, 6, 7], [5, 8, 7], 3)
+    assert hooks_of(model) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_logit_in_half_precision_is_attributed(dtype: torch.dtype) -> None:
+    model = small("llama")
+    expected = attnlab.attribute(model, [5, 6, 7], 3)
+    result = attnlab.attribute(model.to(dtype), [5, 6, 7], 3)
+    assert not result.notes
+    for one, other in zip(result.terms, expected.terms, strict=True):
+        assert one.kind == other.kind
+        assert one.value == pytest.approx(other.value, abs=0.02)
