@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from attnlab._confidence_intervals import Estimate, mean_interval, wilson_interval
@@ -18,6 +18,8 @@ from attnlab.tasks.comparison import Comparison, ComparisonTrial, Metric
 
 MATCHES, WORSE, BETTER = "matches", "worse", "better"
 UNDECIDED, UNLEARNED = "undecided", "not learned enough"
+Baseline = tuple[str, dict[str, float]]
+"""The name of a method that needs no training, and its metrics."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +59,26 @@ class Difference:
 class Conclusions:
     contenders: list[str]
     """The others are compared with the first."""
-    baseline: tuple[str, dict[str, float]] | None
+    baseline: Baseline | None
+    """None if there is none, or if it depends on the value of the sweep."""
     best: list[BestSetting]
     differences: list[Difference]
     crossovers: list[dict[str, Any]]
     """For a sweep: where the curves of the first metric cross, for each pair."""
+    baselines: list[tuple[float | None, str, dict[str, float]]] = field(default_factory=list)
+    """If the baseline depends on the value of the sweep: that value, and name and metrics there."""
+
+    def baseline_at(self, place: float | None) -> Baseline | None:
+        """The baseline at a value of the sweep, as the report shows that value."""
+        found = ((name, metrics) for value, name, metrics in self.baselines if value == place)
+        return next(found, self.baseline)
 
 
 def conclude(
     comparison: Comparison, contenders: Sequence[str], attempts: Sequence[Attempt]
 ) -> Conclusions:
     """Conclusions from the runs so far."""
-    baseline_metrics = comparison.baseline()
-    baseline = (
-        None if baseline_metrics is None else (baseline_metrics[0], dict(baseline_metrics[1]))
-    )
+    baselines = _baselines(comparison)
     values = sorted({attempt.trial.place for attempt in attempts}, key=lambda value: value or 0.0)
     best, differences = [], []
     runs = {
@@ -85,14 +92,32 @@ def conclude(
                 best.append(_best_setting(comparison, attempts, runs[name, value]))
         for name in contenders[1:]:
             pair = runs[name, value], runs[contenders[0], value]
-            difference = _difference(comparison, *pair, baseline)
+            difference = _difference(comparison, *pair, baselines[value])
             differences += [difference] if difference is not None else []
     crossovers = []
     if len(values) > 1 and all(value is not None and value > 0 for value in values):
         for name in contenders[1:]:
             curves = [(runs[name, value], runs[contenders[0], value]) for value in values]
             crossovers += _crossover(comparison, curves)
-    return Conclusions(list(contenders), baseline, best, differences, crossovers)
+    baseline, *others = baselines.values()
+    listed = []
+    if any(each != baseline for each in others):
+        baseline = None
+        listed = [
+            (None if value is None else comparison.displayed_sweep_value(value), *each)
+            for value, each in baselines.items()
+            if each is not None
+        ]
+    return Conclusions(list(contenders), baseline, best, differences, crossovers, listed)
+
+
+def _baselines(comparison: Comparison) -> dict[float | None, Baseline | None]:
+    """The baseline at each value of the sweep."""
+    baselines: dict[float | None, Baseline | None] = {}
+    for value in comparison.sweep_values():
+        found = comparison.baseline(value)
+        baselines[value] = None if found is None else (found[0], dict(found[1]))
+    return baselines
 
 
 def best_runs(
@@ -152,7 +177,7 @@ def _difference(
     comparison: Comparison,
     runs: Sequence[ComparisonRun],
     reference: Sequence[ComparisonRun],
-    baseline: tuple[str, dict[str, float]] | None,
+    baseline: Baseline | None,
 ) -> Difference | None:
     """The difference from the reference; None while they have no seed in common."""
     first, second = ({run.trial.seed: run for run in group} for group in (runs, reference))
@@ -185,7 +210,7 @@ def _difference(
 def beats_baseline(
     comparison: Comparison,
     runs: Sequence[ComparisonRun],
-    baseline: tuple[str, dict[str, float]] | None,
+    baseline: Baseline | None,
 ) -> bool:
     """Whether these runs beat the baseline, which needs no training. Models that have learned
     nothing are all alike, so a match between them means nothing."""

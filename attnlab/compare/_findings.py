@@ -82,7 +82,7 @@ def _verdict_sentences(comparison: Comparison, conclusions: Conclusions) -> list
         seeds = f"over {count} seeds" if count > 1 else "with 1 seed, so no interval"
         text = f"{text}{_where(comparison, difference)}: {differences}, {seeds}."
         if difference.verdict == UNLEARNED:
-            name = (conclusions.baseline or ("", {}))[0]
+            name = (conclusions.baseline_at(difference.place) or ("", {}))[0]
             text += (
                 f" {difference.against} has not learned enough to compare with: it does not beat "
             )

@@ -104,14 +104,16 @@ def _best_table(comparison: Comparison, conclusions: Conclusions) -> Table:
     titles = [metric.title for metric in comparison.metrics]
     sizes = ["parameters", *(["state bytes"] if has_state else [])]
     header = [*sweep, "mechanism", "rate", "seeds", *titles, *sizes, "steps", "minutes"]
+    baselines = conclusions.baselines
     if conclusions.baseline is not None:
-        name, metrics = conclusions.baseline
+        baselines = [(None, *conclusions.baseline)]
+    for place, name, metrics in baselines:
         cells = [
             format_metric(metrics[metric.name], metric) if metric.name in metrics else None
             for metric in comparison.metrics
         ]
         rest = [None] * (len(sizes) + 2)
-        rows.append([*([None] if sweep else []), name, None, None, *cells, *rest])
+        rows.append([*([format_place(place)] if sweep else []), name, None, None, *cells, *rest])
     note = "Means over seeds with their 95% intervals, on test data."
     if any(best.seeds == 1 and best.metrics[ranking_metric.name].low is not None
            for best in conclusions.best):  # fmt: skip
@@ -199,7 +201,17 @@ def _sweep_figures(comparison: Comparison, conclusions: Conclusions) -> list[Fig
     if not comparison.sweep_title or len({best.place for best in conclusions.best}) < 2:
         return []
     values = [(best, float(best.place or 0)) for best in conclusions.best]
-    return [_metric_figure(comparison, conclusions, comparison.sweep_title, values)]
+    name = comparison.metrics[0].name
+    floors = {
+        title: [
+            (float(place or 0), metrics[name])
+            for place, other, metrics in conclusions.baselines
+            if other == title and name in metrics
+        ]
+        for _, title, _ in conclusions.baselines
+    }
+    series = [Series(title, points) for title, points in floors.items() if points]
+    return [_metric_figure(comparison, conclusions, comparison.sweep_title, values, series)]
 
 
 def _state_figures(comparison: Comparison, conclusions: Conclusions) -> list[Figure]:
@@ -215,8 +227,9 @@ def _metric_figure(
     conclusions: Conclusions,
     title: str,
     values: Sequence[tuple[BestSetting, float]],
+    more: Sequence[Series] = (),
 ) -> Figure:
-    """The first metric of each contender over these values."""
+    """The first metric of each contender over these values, and more curves."""
     metric = comparison.metrics[0]
     series = []
     for name in conclusions.contenders:
@@ -229,5 +242,6 @@ def _metric_figure(
     name, floor = conclusions.baseline or ("", {})
     marks = [Mark(name, y=floor[metric.name])] if metric.name in floor else []
     log = all(value > 0 for _, value in values)
+    series += more
     plot = Lines(title, metric.title, series, x_log=log, y_percent=metric.percent, marks=marks)
     return Figure(f"{metric.title} over {title}", plot)

@@ -79,7 +79,7 @@ def read_attempts(
             f"{path}: no comparison to resume ({reason}); give --overwrite to replace it"
         ) from None
     for name in {**old_plan, **plan}:
-        if old_plan.get(name) != plan.get(name):
+        if _differ(old_plan.get(name), plan.get(name)):
             raise ValueError(
                 f"{path}: the comparison has {short_repr(name)[1:-1]} "
                 f"{short_repr(old_plan.get(name))}, not {short_repr(plan.get(name))}; resume with "
@@ -94,3 +94,11 @@ def read_attempts(
                 "it"
             )
     return [each for each in attempts if not (isinstance(each, Failure) and each.retry)]
+
+
+def _differ(old: Any, new: Any) -> bool:
+    """Whether two settings differ. Those with an entry for each value of a sweep may have more
+    entries than before."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return any(old[name] != new[name] for name in old.keys() & new.keys())
+    return bool(old != new)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attnlab.compare._conclusions import Conclusions, best_runs
+from attnlab.compare._conclusions import Baseline, Conclusions, best_runs
 from attnlab.compare._runs import Attempt, ComparisonRun
 from attnlab.report import Figure, Lines, Mark, Series
 from attnlab.tasks.comparison import Comparison
@@ -23,9 +23,11 @@ def curve_figures(
     best = {name: best_runs(comparison, attempts, name, last) for name in conclusions.contenders}
     runs = [run for group in best.values() for run in group]
     percent = {metric.name for metric in comparison.metrics if metric.percent}
-    at = ""
+    at, place = "", None
     if last is not None:
-        at = f" ({comparison.sweep_title} {comparison.displayed_sweep_value(last):,g})"
+        place = comparison.displayed_sweep_value(last)
+        at = f" ({comparison.sweep_title} {place:,g})"
+    baseline = conclusions.baseline_at(place)
     figures = []
     for title in dict.fromkeys(title for run in runs for title in run.outcome.curves):
         metric = title.removeprefix("validation ")
@@ -33,7 +35,7 @@ def curve_figures(
             "minutes of training",
             title,
             _curve_series(best, title),
-            marks=_baseline_marks(conclusions, metric) if metric != title else [],
+            marks=_baseline_marks(baseline, metric) if metric != title else [],
             y_percent=metric in percent,
         )
         figures.append(Figure(f"{title} over minutes of training{at}", plot))
@@ -50,8 +52,8 @@ def _curve_series(best: Mapping[str, Sequence[ComparisonRun]], title: str) -> li
     return series
 
 
-def _baseline_marks(conclusions: Conclusions, metric: str) -> list[Mark]:
-    name, metrics = conclusions.baseline or ("", {})
+def _baseline_marks(baseline: Baseline | None, metric: str) -> list[Mark]:
+    name, metrics = baseline or ("", {})
     return [Mark(name, y=metrics[metric])] if metric in metrics else []
 
 

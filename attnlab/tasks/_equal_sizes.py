@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -17,6 +18,7 @@ from attnlab.models import Decoder, Model
 
 PARAMETER_TOLERANCE = 0.02
 STATE_TOLERANCE = 0.02
+NEARBY = 4  # how far from an impossible size a possible one is looked for
 Sizes = Mapping[str, int]
 Build = Callable[[str, Sizes], Model]
 """Makes an untrained model with a mechanism and changed sizes."""
@@ -54,17 +56,15 @@ def state_bytes(model: Model, length: int) -> int | None:
 
 
 def equal_feed_width(target: int, variant: str, sizes: Sizes, build: Build) -> int | None:
-    """The feed-forward width with which the model has `target` parameters within 2%, or None."""
+    """The feed-forward width with which the number of parameters is nearest to `target`; None if it
+    does not change that number."""
     model = build(variant, sizes)
     default = model.config.feed_width or model.stack.blocks[0].feed_forward.fall.in_features  # type: ignore[union-attr, index]
     count = model.parameter_count()
     per_unit = build(variant, {**sizes, "feed_width": default + 1}).parameter_count() - count
     if per_unit <= 0:
         return None
-    feed_width = default + round((target - count) / per_unit)
-    reached = count + (feed_width - default) * per_unit
-    close = abs(reached - target) <= PARAMETER_TOLERANCE * target
-    return feed_width if feed_width >= 1 and close else None
+    return max(1, default + round((target - count) / per_unit))
 
 
 def has_constant_state(variant: str, sizes: Sizes, build: Build, length: int) -> bool:
@@ -135,14 +135,23 @@ def _by_width(
 def _bisect(
     target: int, measure: Callable[[int], int | None], low: int, high: int
 ) -> list[tuple[int, int]]:
-    """The two neighbors in this range whose increasing measure surrounds the target."""
+    """The two neighbors in this range whose increasing measure surrounds the target. A size whose
+    measure is None is impossible, as odd ones often are: one nearby is taken. If there is none,
+    sizes from there on are too large."""
+    measure = cache(measure)
     while high - low > 1:
         middle = (low + high) // 2
-        nbytes = measure(middle)
+        nearby = range(max(low + 1, middle - NEARBY), min(high, middle + NEARBY + 1))
+        nearest_first = sorted(nearby, key=lambda size: abs(size - middle))
+        size = next((size for size in nearest_first if measure(size) is not None), None)
+        if size is None and len(nearby) == high - low - 1:
+            break  # nothing is left between them
+        size = size or middle
+        nbytes = measure(size)
         if nbytes is None or nbytes > target:
-            high = middle
+            high = size
         else:
-            low = middle
+            low = size
     measured = [(size, measure(size)) for size in (low, high)]
     return [(size, nbytes) for size, nbytes in measured if nbytes is not None]
 

@@ -101,7 +101,14 @@ class RecipeComparison(StackComparison):
 
     @property
     def task(self) -> Recipe:
-        return self.task_at(None)
+        """The task at the first value of the sweep: without one, its options may be impossible."""
+        return self.task_at(self.sweep_values()[0])
+
+    @property
+    def _fixed_options(self) -> dict[str, Any]:
+        """The options of the task that are the same at all values of the sweep."""
+        swept = self.swept(self.sweep_values()[0], self.sweep_options())
+        return {name: value for name, value in task_options(self.task).items() if name not in swept}
 
     def sweep_options(self) -> Sequence[str]:
         return option_names(self.recipe)
@@ -111,25 +118,26 @@ class RecipeComparison(StackComparison):
         return replace(default_training(self.task), **self.training)
 
     @cached_property
-    def _lengths(self) -> dict[float | None, dict[str, int]]:
-        """The longest row of each part at each value of the sweep."""
-        lengths: dict[float | None, dict[str, int]] = {}
-        known: dict[str, dict[str, int]] = {}  # a sweep over the width changes no rows
+    def _data(self) -> dict[float | None, dict[str, tuple[int, str]]]:
+        """The longest row and the digest of each part at each value of the sweep."""
+        data: dict[float | None, dict[str, tuple[int, str]]] = {}
+        known: dict[str, dict[str, tuple[int, str]]] = {}  # the width changes no rows
         for place in self.sweep_values():
             key, task = repr(self.swept(place, self.sweep_options())), self.task_at(place)
             assert isinstance(task, SimpleTask)
             if key not in known:
-                known[key] = {part: longest_row(make_rows(task, part)) for part in PARTS}
-            lengths[place] = known[key]
-        return lengths
+                parts = {part: make_rows(task, part) for part in PARTS}
+                known[key] = {p: (longest_row(rows), digest(rows)) for p, rows in parts.items()}
+            data[place] = known[key]
+        return data
 
     def test_length(self, place: float | None) -> int:
-        return self._lengths[place]["test"]
+        return self._data[place]["test"][0]
 
     def build(self, variant: str, sizes: Sizes, place: float | None) -> Model:
         task = self.task_at(place)
         assert isinstance(task, SimpleTask)
-        longest = max(self._lengths[place].values())
+        longest = max(length for length, _ in self._data[place].values())
         changes = {**self.sizes_at(place), **sizes}
         return make_model(task, longest, variant, changes, self._settings.seed)
 
@@ -151,9 +159,15 @@ class RecipeComparison(StackComparison):
     def plan(self) -> dict[str, Any]:
         changes, task = {**self.options, **self.model, **self.training}, self.task
         if isinstance(task, SimpleTask):
-            data = [digest(make_rows(task, part)) for part in PARTS]
-            changes = {**task_options(task), **task.model, **task.training, **changes, "data": data}
-            changes |= self.sweep_plan()
+            digests = {
+                place: [digest for _, digest in parts.values()]
+                for place, parts in self._data.items()
+            }
+            first = self.sweep_values()[0]
+            swept = self.swept(first, self.sweep_options())
+            fixed = {name: value for name, value in changes.items() if name not in swept}
+            changes = {**self._fixed_options, **task.model, **task.training, **fixed}
+            changes |= {"data": digests if swept else digests[first], **self.sweep_plan()}
         ignored = {*MAY_CHANGE, "seed"}
         return {name: value for name, value in changes.items() if name not in ignored}
 
@@ -190,17 +204,19 @@ class RecipeComparison(StackComparison):
             folder, metrics, validation=validation, correct=correct, state_bytes=state
         )
 
-    def baseline(self) -> tuple[str, Mapping[str, float]] | None:
-        chance = self.task.chance if isinstance(self.task, SimpleTask) else None
+    def baseline(self, place: float | None = None) -> tuple[str, Mapping[str, float]] | None:
+        task = self.task if place is None else self.task_at(place)
+        chance = task.chance if isinstance(task, SimpleTask) else None
         return None if chance is None else ("chance", {self.metrics[0].name: chance})
 
     def describe(self) -> str:
-        options = task_options(self.task)
-        listed = ", ".join(f"{name} {value}" for name, value in options.items())
-        chance = self.baseline()
+        listed = ", ".join(f"{name} {value}" for name, value in self._fixed_options.items())
         parts = [f"The rows have {listed}." if listed else ""]
-        if chance is not None:
-            value = format_number(chance[1][self.metrics[0].name], self.metrics[0].percent)
+        baselines, metric = map(self.baseline, self.sweep_values()), self.metrics[0]
+        chances = sorted({found[1][metric.name] for found in baselines if found is not None})
+        if chances:
+            ends = [format_number(chance, metric.percent) for chance in chances]
+            value = ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
             parts.append(f"Guessing would give {value}.")
         return " ".join(filter(None, parts))
 

@@ -200,9 +200,10 @@ class Comparison(ABC):
     def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:
         """Measure a trained run on test data."""
 
-    def baseline(self) -> tuple[str, Mapping[str, float]] | None:
-        """The name and metrics of a method that needs no training. A contender that does not beat
-        it has not learned enough to be compared."""
+    def baseline(self, place: float | None = None) -> tuple[str, Mapping[str, float]] | None:
+        """The name and metrics of a method that needs no training, at this value of the sweep. A
+        contender that does not beat it has not learned enough to be compared."""
+        del place
         return None
 
     def describe(self) -> str:

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from attnlab.compare._conclusions import conclude
 from attnlab.compare._engine import compare
 from attnlab.compare._plan import PlannedComparison, plan_comparison
 from attnlab.compare._runs import ComparisonRun, Failure
 from attnlab.extensions import load_extension
 from attnlab.models import Decoder, Encoder, EncoderConfig, StackConfig
-from attnlab.report import Figure
+from attnlab.report import Figure, Lines, Table
 from attnlab.run_folder import StartMode
-from attnlab.tasks._equal_sizes import state_bytes
+from attnlab.tasks._equal_sizes import Sizes, _bisect, equal_feed_width, state_bytes
 from attnlab.tasks._simple_comparison import RecipeComparison, comparison_class
+from attnlab.tasks.comparison import ComparisonTrial, TrialResult
 from attnlab.tasks.registry import TASKS
 from tests.support.registries import restored_registries
 
@@ -30,8 +32,8 @@ def tiny() -> Iterator[None]:
         yield
 
 
-def create_comparison(**options: Any) -> RecipeComparison:
-    comparison = comparison_class(TASKS["tiny-copy"])(**options)
+def create_comparison(task: str = "tiny-copy", **options: Any) -> RecipeComparison:
+    comparison = comparison_class(TASKS[task])(**options)
     assert isinstance(comparison, RecipeComparison)
     return comparison
 
@@ -89,13 +91,51 @@ def test_parameters_are_equal_within_two_percent(tmp_path: Path) -> None:
 def test_parameters_that_cannot_be_equal_are_reported(tmp_path: Path) -> None:
     comparison = create_comparison(model={"feed_width": 1})
     planned = plan(comparison, ["softmax", "gated_delta"], tmp_path)
-    assert planned.trials[1].model == ()
+    assert planned.trials[1].model == (("feed_width", 1),)
     *_, line = comparison.notes(planned.trials)
     assert line.startswith("gated_delta has +")
     assert line.endswith("parameters compared with softmax; no sizes within 2% were found")
     result = compare(comparison, ["softmax", "gated_delta"], out=tmp_path, seeds=1, quiet=True)
     text = " ".join(result.report.sections[0].findings)
     assert "these differ in parameters: gated_delta (+" in text
+
+
+def test_the_smallest_feed_width_is_taken_if_less_would_be_needed() -> None:
+    def build(variant: str, sizes: Sizes) -> Decoder:
+        return create_decoder(variant, **sizes)
+
+    smallest = build("softmax", {"feed_width": 1}).parameter_count()
+    assert equal_feed_width(round(0.99 * smallest), "softmax", {}, build) == 1
+    assert equal_feed_width(smallest // 2, "softmax", {}, build) == 1  # the nearest
+
+
+@pytest.mark.parametrize(
+    ("possible", "target", "expected"),
+    [
+        (range(4, 97, 2), 505, [50, 52]),  # only even sizes
+        (range(4, 97, 2), 5000, [96]),  # 97 is not possible
+        (range(4, 98, 3), 505, [49, 52]),
+        (range(4, 12), 505, [11]),  # the others are too large
+        (range(4, 98), 505, [50, 51]),
+        (range(0), 505, []),
+    ],
+)
+def test_impossible_sizes_are_not_too_large(
+    possible: range, target: int, expected: list[int]
+) -> None:
+    sizes = _bisect(target, lambda size: 10 * size if size in possible else None, 4, 97)
+    assert sizes == [(size, 10 * size) for size in expected]
+
+
+def test_states_are_equal_with_rotary_positions(tmp_path: Path) -> None:
+    """Odd head sizes are impossible there."""
+    comparison = create_comparison(
+        equal="state", model={"width": 44, "heads": 2, "position": "rotary"}
+    )
+    trials = plan(comparison, ["elu", "gated_delta"], tmp_path).trials
+    models = [comparison.build(trial.variant, dict(trial.model), None) for trial in trials]
+    sizes = [state_bytes(model, comparison.test_length(None)) for model in models]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.05), trials
 
 
 def test_states_are_equal(tmp_path: Path) -> None:
@@ -151,6 +191,74 @@ def test_a_sweep_over_an_option_of_the_task(tmp_path: Path) -> None:
     assert [run.outcome.state_bytes for run in runs] == [4 * 2 * 8 * 5, 4 * 2 * 8 * 9]
     interval = result.conclusions.best[0].metrics["accuracy"]  # over 11 test rows
     assert interval.low is not None
+    more = create_comparison(sweep=("letters", "1", "2", "4"))
+    options: dict[str, Any] = {"out": tmp_path, "steps": 2, "seeds": 1, "quiet": True}
+    assert len(compare(more, ["softmax"], start=StartMode.RESUME, **options).attempts) == 3
+
+
+def test_a_sweep_is_resumed_only_with_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if only those of the second value changed."""
+    options: dict[str, Any] = {"out": tmp_path, "steps": 2, "seeds": 1, "quiet": True}
+    compare(create_comparison(sweep=("letters", "2", "4")), ["softmax"], **options)
+    task = type(TASKS["tiny-copy"].load_recipe())
+    original = task.rows
+
+    def changed(self: Any, part: str, random: Any) -> Any:
+        return original(self, part, random)[: 5 if self.letters == 4 else None]
+
+    monkeypatch.setattr(task, "rows", changed)
+    again = create_comparison(sweep=("letters", "2", "4"))
+    with pytest.raises(ValueError, match=r"the comparison has data .* resume with the same"):
+        compare(again, ["softmax"], start=StartMode.RESUME, **options)
+
+
+def test_a_sweep_makes_options_possible() -> None:
+    """20 pairs do not fit into the default length of recall, but into those of the sweep."""
+    comparison = create_comparison("recall", options={"pairs": 20}, sweep=("length", "80", "93"))
+    settings = comparison.plan()
+    assert settings["pairs"] == 20
+    assert "length" not in settings
+    assert list(settings["data"]) == [80, 93]
+    assert "pairs 20, vocabulary 256" in comparison.describe()
+
+
+def test_chance_depends_on_the_sweep(tmp_path: Path) -> None:
+    comparison = create_comparison(
+        "copy",
+        options={"length": 3},
+        model={"width": 8, "layers": 1, "heads": 2},
+        training={"batch_size": 5},
+        sweep=("symbols", "2", "32"),
+    )
+    assert comparison.describe() == "The rows have length 3. Guessing would give 3.1% to 50%."
+    result = compare(comparison, ["softmax"], out=tmp_path, steps=2, seeds=1, quiet=True)
+    chances = [(2, "chance", {"accuracy": 1 / 2}), (32, "chance", {"accuracy": 1 / 32})]
+    assert (result.conclusions.baseline, result.conclusions.baselines) == (None, chances)
+    blocks = [block for section in result.report.sections for block in section.blocks]
+    best = next(block for block in blocks if isinstance(block, Table))
+    assert [row[:2] for row in best.rows[-2:]] == [["2", "chance"], ["32", "chance"]]
+    figure = next(block for block in blocks if isinstance(block, Figure))
+    assert isinstance(figure.plot, Lines)
+    assert figure.plot.series[-1].points == [(2, 1 / 2), (32, 1 / 32)]
+
+
+def test_a_match_above_chance_depends_on_the_sweep() -> None:
+    """An accuracy of 10% is better than guessing among 32 symbols and worse than among 2."""
+    comparison = create_comparison("copy", sweep=("symbols", "2", "32"))
+    runs = [
+        ComparisonRun(
+            ComparisonTrial(name, name, 1.0, seed, place),
+            TrialResult({"accuracy": 0.1}, 0.1, 1, 1, 1.0),
+        )
+        for name in ("softmax", "elu")
+        for seed in (0, 1, 2)
+        for place in (2.0, 32.0)
+    ]
+    conclusions = conclude(comparison, ["softmax", "elu"], runs)
+    verdicts = [difference.verdict for difference in conclusions.differences]
+    assert verdicts == ["not learned enough", "matches"]
 
 
 @pytest.mark.parametrize(

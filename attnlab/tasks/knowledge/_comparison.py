@@ -156,7 +156,8 @@ class KnowledgeComparison(Comparison):
             before=None if _unpretrained(trial) else folder / PRETRAINED,
         )
 
-    def baseline(self) -> tuple[str, Mapping[str, float]]:
+    def baseline(self, place: float | None = None) -> tuple[str, Mapping[str, float]]:
+        del place
         answer, score = self._baseline
         assert score.accuracy is not None
         return f'always "{answer}"', {"accuracy": score.accuracy}

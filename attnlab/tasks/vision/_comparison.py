@@ -258,7 +258,8 @@ class VisionComparison(Comparison):
         )
         return replace(outcome, curves={})  # too many for one figure
 
-    def baseline(self) -> tuple[str, Mapping[str, float]]:
+    def baseline(self, place: float | None = None) -> tuple[str, Mapping[str, float]]:
+        del place
         _, parts = self._data
         most_common = parts.train.labels.bincount().argmax()
         return "always one class", {
