@@ -38,14 +38,17 @@ ROUNDING = 1e-5
 @dataclass(frozen=True)
 class Term:
     """A part of a logit. `kind`: embedding, head, attention bias, feed-forward, norm bias, block
-    (heads are not separable), output bias, or output transform (not linear, what is left)."""
+    (all that is left of a block with more than separable heads and a feed-forward layer), output
+    bias, or output transform (not linear, what is left)."""
 
     kind: str
     value: float
     layer: int | None = None
+    """Of a head and an attention bias the attention layer, numbered as in `intervene`; else the
+    block, numbered as in `logit_lens`."""
     head: int | None = None
     name: str = ""
-    """Name of the attention layer of a head."""
+    """Name of the attention layer of a head or an attention bias."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +138,8 @@ class ResidualPath:
             part: number for number, block in enumerate(self.blocks) for part in block.modules()
         }
         self.sites = [site for site in sites if site.module in self.owner]
+        self.numbers = {site: number for number, site in enumerate(sites)}
+        self.refused: list[AttentionSite] = []
         self.norms = FrozenNorms(self.model)
         self.first: Tensor | None = None  # (B, T, W) the embedding
         self.streams: list[Tensor] = []  # after each block
@@ -163,9 +168,8 @@ class ResidualPath:
         for number in range(len(self.blocks)):
             own = self._block_terms(number)
             rest = flows[number + 1] - flows[number] - sum(term.value for term in own)
-            separable = any(term.kind == "head" for term in own)
-            kind = "feed-forward" if separable or self._without_attention(number) else "block"
-            terms += [*own, Term(kind, rest, number)]
+            separable = any(term.kind == "head" for term in own) and not self._holds_more(number)
+            terms += [*own, Term("feed-forward" if separable else "block", rest, number)]
         terms.append(Term("output bias", bias))
         logit = logit.detach()
         remainder = float(logit) - flows[-1] - bias
@@ -177,26 +181,32 @@ class ResidualPath:
             terms.append(Term("output transform", remainder))
         return terms
 
-    def _without_attention(self, number: int) -> bool:
-        return not any(self.owner[site.module] == number for site in self.sites)
+    def _holds_more(self, number: int) -> bool:
+        """Whether a block has attention without separable heads, or a state space layer, which
+        its convolution over time shows."""
+        whole = (*self.refused, *self.pending)
+        return any(self.owner[site.module] == number for site in whole) or any(
+            isinstance(part, nn.Conv1d) for part in self.blocks[number].modules()
+        )
 
     def _block_terms(self, number: int) -> list[Term]:
         """The heads of a block, the biases of its attention, and of norms on the residual path."""
         terms = []
-        for index, site in enumerate(self.sites):
+        for site in self.sites:
             if self.owner[site.module] != number or site not in self.projected:
                 continue
             z, out, H = self.projected[site]
             if out.grad is None or z.grad is None:
                 continue
             heads = (z.grad * z.detach()).double().sum((0, 1)).view(H, -1).sum(1).tolist()
+            layer = self.numbers[site]
             terms += [
-                Term("head", value, number, head, site.name) for head, value in enumerate(heads)
+                Term("head", value, layer, head, site.name) for head, value in enumerate(heads)
             ]
             bias = _product(out) - sum(heads)
             rounding = max(ROUNDING, ROUNDINGS * torch.finfo(z.dtype).eps)
             if abs(bias) > rounding * max(1.0, sum(map(abs, heads))):
-                terms.append(Term("attention bias", bias, number, name=self.sites[index].name))
+                terms.append(Term("attention bias", bias, layer, name=site.name))
         bias = sum(
             self.norms.bias_term(norm)
             for norm in self.norms.frozen
@@ -219,6 +229,7 @@ class ResidualPath:
                     context = site.edit_heads(self._announce(site))
                 except ValueError as error:
                     self.notes.append(f"{error}.")
+                    self.refused.append(site)
                     continue
                 stack.enter_context(context)
             stack.enter_context(self.norms.active())

@@ -171,7 +171,7 @@ def attribution_report(result: Attribution) -> Report:
     )
     rows: list[Mapping[str, Value]] = [
         {"term": term_name(term), "kind": term.kind, "layer": term.layer, "head": term.head,
-         "value": term.value}
+         "name": term.name, "value": term.value}
         for term in result.terms
     ]  # fmt: skip
     return _report(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import attnlab
+from attnlab.interpret._adapters import attention_sites
 from attnlab.interpret._model_input import ModelInput
 from attnlab.models import Seq2Seq, Seq2SeqConfig, StackConfig
 from attnlab.report import to_json, to_markdown
@@ -115,18 +116,18 @@ def check_terms(name: str, model: Any, expected: HandWritten, result: Any) -> No
     assert value["embedding", None, None, ""] == pytest.approx(first, abs=1e-5)
     layers = list(dict.fromkeys(term.name for term in result.terms if term.kind == "head"))
     own = list(zip(expected.heads, expected.projections, strict=True))[-len(layers) :]
-    blocks = len(expected.streams) - 1
     assert sum(term.kind == "head" for term in result.terms) == sum(z.shape[1] for z, _ in own)
-    for number, (layer, (z, projection)) in enumerate(zip(layers, own, strict=True)):
+    names = [site.name for site in attention_sites(model)]
+    for layer, (z, projection) in zip(layers, own, strict=True):
         zero = projection(torch.zeros_like(z).transpose(1, 2).flatten(2))
-        block = number * blocks // len(layers)
+        number = names.index(layer)
         for head in range(z.shape[1]):
             alone = torch.zeros_like(z)
             alone[:, head] = z[:, head]
             part = projection(alone.transpose(1, 2).flatten(2)) - zero
             added = direct(name, model, expected, part, token)
-            assert value["head", block, head, layer] == pytest.approx(added, abs=1e-5)
-        bias = value.get(("attention bias", block, None, layer), 0.0)
+            assert value["head", number, head, layer] == pytest.approx(added, abs=1e-5)
+        bias = value.get(("attention bias", number, None, layer), 0.0)
         assert bias == pytest.approx(direct(name, model, expected, zero, token), abs=2e-5)
     for block, feed in enumerate(expected.feeds):
         added = direct(name, model, expected, feed, token)

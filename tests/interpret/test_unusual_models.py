@@ -16,7 +16,7 @@ from tests.support.intervention_models import hooks_of
 from tests.support.small_transformers import GROUPED, WORDS, small, transformers
 
 
-def test_a_record_tells_the_runs_of_a_shared_layer_apart() -> None:
+def test_a_record_separates_the_runs_of_a_shared_layer() -> None:
     model = small("albert")
     cache = attnlab.record(model, [5, 6, 7, 8])
     first, second = cache.layers
@@ -90,3 +90,19 @@ def test_a_logit_in_half_precision_is_attributed(dtype: torch.dtype) -> None:
     for one, other in zip(result.terms, expected.terms, strict=True):
         assert one.kind == other.kind
         assert one.value == pytest.approx(other.value, abs=0.02)
+
+
+def test_attribution_names_the_layers_of_a_hybrid_as_interventions_do() -> None:
+    torch.manual_seed(0)
+    config = transformers.BambaConfig(
+        **WORDS, **{**GROUPED, "num_hidden_layers": 3}, attn_layer_indices=[2], mamba_n_heads=6,
+        mamba_d_head=8, mamba_d_state=5, mamba_n_groups=1, mamba_chunk_size=4,
+    )  # fmt: skip
+    model: Any = transformers.BambaForCausalLM(config).eval()
+    result = attnlab.attribute(model, [5, 6, 7, 8], 3)
+    assert result.total == pytest.approx(result.logit, abs=1e-4)
+    assert {(t.layer, t.name) for t in result.terms if t.kind == "head"} == {
+        (0, site.name) for site in attnlab.intervene(model).sites
+    }
+    rest = [(t.kind, t.layer) for t in result.terms if t.kind in ("block", "feed-forward")]
+    assert rest == [("block", 0), ("block", 1), ("feed-forward", 2)]
