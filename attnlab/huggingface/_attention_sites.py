@@ -85,17 +85,17 @@ class InterfaceSite(HuggingFaceSite):
             self.check_heads(heads, H)
             A, allowed = self._weights(arguments, result)  # (B, H, T, S), (B, T, S)
             G = arguments.value.shape[1]
-            changed = output.reshape(B, T, H, -1).clone()
-            for head in heads:
-                A[:, head] = checked_edit(edit, A[:, head], allowed)
+            rows, outputs = list(A.unbind(1)), list(output.reshape(B, T, H, -1).unbind(2))
+            for head in heads:  # nothing is written in place: A is needed for gradients
+                rows[head] = checked_edit(edit, rows[head], allowed).to(A.dtype)  # (B, T, S)
                 values = arguments.value[:, head * G // H]  # (B, S, M)
-                changed[:, :, head] = A[:, head].to(values.dtype) @ values
-            weights = A if given is None else A.to(given.dtype)
-            return changed.reshape(output.shape), weights
+                outputs[head] = (rows[head].to(values.dtype) @ values).to(output.dtype)
+            weights = torch.stack(rows, 1)
+            changed = torch.stack(outputs, 2).reshape(output.shape)
+            return changed, weights if given is None else weights.to(given.dtype)
 
         return editing(self.module, Editor("weights", change))
 
-    @torch.no_grad()
     def _weights(self, arguments: CallArguments, result: Any) -> tuple[Tensor, Tensor]:
         """The weights of all rows and heads (B, H, T, S), and the keys that are allowed."""
         q, S = arguments.query, arguments.key.shape[2]
@@ -106,8 +106,7 @@ class InterfaceSite(HuggingFaceSite):
                 arguments.implementation, self.module, q, arguments.key, arguments.mask,
                 arguments.options, row,
             )  # fmt: skip
-            if self.kind == "self" and mask.length < S:
-                mask = without_free_slots(mask)
+            mask = without_free_slots(mask, S, cross=self.kind == "cross")
             call = AttentionCall(self.name, self.stack, self.kind, list(range(H)), H, 0)
             fill_call(call, self.module, arguments, mask, result, row, wants_weights=True)
             assert call.weights is not None

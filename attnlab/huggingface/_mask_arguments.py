@@ -104,8 +104,14 @@ def _set_additive(row_mask: RowMask, mask: Tensor, unmasked: Tensor) -> None:
         row_mask.bias = extra if row_mask.bias is None else row_mask.bias + extra
 
 
-def without_free_slots(row_mask: RowMask) -> RowMask:
-    """The same mask without the free slots of a cache."""
+def without_free_slots(row_mask: RowMask, S: int, *, cross: bool) -> RowMask:
+    """The same mask without the free slots of a cache of S keys. Cross-attention has none: its
+    last keys may only be padding."""
+    if cross:
+        additive = row_mask.additive
+        return replace(row_mask, length=S if additive is None else additive.shape[-1])
+    if row_mask.length >= S:
+        return row_mask
 
     def cut(x: Tensor | None) -> Tensor | None:
         return None if x is None else x[..., : row_mask.length]

@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
@@ -126,13 +126,7 @@ class ModelObserver:
         T, causal = q.shape[2], is_causal(module, arguments.options)
         layer_arguments = self.layer_arguments.get(module, {})
         kind = kind_of(plain_name, module, layer_arguments, T, row_mask.length, causal)
-        if kind == "cross":  # the last keys may be padding, but are never free cache slots
-            additive = row_mask.additive
-            row_mask = replace(
-                row_mask, length=k.shape[2] if additive is None else additive.shape[-1]
-            )
-        elif row_mask.length < k.shape[2]:
-            row_mask = without_free_slots(row_mask)
+        row_mask = without_free_slots(row_mask, k.shape[2], cross=kind == "cross")
         stack = stack_of(plain_name, module, kind, causal)
         start, first_key = self.positions.advance(name, stack, kind, T, row_mask.length)
         heads = self.listener.select_heads(

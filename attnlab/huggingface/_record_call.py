@@ -16,7 +16,7 @@ from attnlab.huggingface._mask_arguments import RowMask
 from attnlab.huggingface._query_positions import select_heads, signed_and_normalized
 from attnlab.huggingface._register import is_attnlab_implementation, spec_of
 from attnlab.huggingface._replace_attention import prepare_call
-from attnlab.interpret._attention_call import AttentionCall, at_least_float32, key_heads
+from attnlab.interpret._attention_call import AttentionCall, key_heads
 from attnlab.mechanisms._mechanism_per_head_group import name_of, scale_of
 
 CHUNK_SIZE = 2**25  # weights computed at once: 128 MB
@@ -51,7 +51,7 @@ def fill_call(
     row: int,
     wants_weights: bool,
 ) -> None:
-    """Fill in the tensors of one row for the call's heads."""
+    """Fill in the tensors of one row for the call's heads; with gradients unless under no_grad."""
     H, S = call.all_heads, row_mask.length
     q, k, v = (_row(x, row) for x in (arguments.query, arguments.key, arguments.value))
     k, v = k[:, :, :S], v[:, :, :S]
@@ -87,7 +87,7 @@ def _fill_from_mechanism(
 ) -> None:
     """For a layer that runs an attnlab mechanism: the weights are the mechanism's own."""
     spec, options = spec_of(arguments.implementation, module), {**arguments.options, "dropout": 0.0}
-    q, k, v = (at_least_float32(x) for x in (arguments.query, arguments.key, arguments.value))
+    q, k, v = (_in_float32(x) for x in (arguments.query, arguments.key, arguments.value))
     prepared = prepare_call(spec, module, q, k, v, arguments.mask, options, row)
     card = prepared.mechanism.card
     call.mechanism, call.scale = name_of(prepared.mechanism), scale_of(prepared.mechanism)
@@ -136,7 +136,7 @@ def _returned_weights(
         return None
     if weights.shape[:3] != arguments.query.shape[:3] or weights.shape[3] != arguments.key.shape[2]:
         return None
-    return weights.detach()[row, call.heads, :, :S]  # a copy: the model may change its own
+    return weights[row, call.heads, :, :S]  # a copy: the model may change its own
 
 
 def _eager_weights(
@@ -148,7 +148,7 @@ def _eager_weights(
     qkv: tuple[Tensor, Tensor, Tensor],
 ) -> Tensor:
     """(H, T, S) from the model's own eager function, some queries at a time."""
-    q, k, v = map(at_least_float32, qkv)
+    q, k, v = map(_in_float32, qkv)
     H, T, S = call.all_heads, q.shape[2], k.shape[2]
     step = max(1, CHUNK_SIZE // max(1, H * S))
     parts = []
@@ -186,12 +186,12 @@ def _with_sink(
     assert call.k is not None
     if call.scale is None or not weights.numel():
         return weights
-    q, k = at_least_float32(call.q), at_least_float32(call.k)[call.groups]
+    q, k = _in_float32(call.q), _in_float32(call.k)[call.groups]
     scores = call.scale * q @ k.mT  # (H, T, S)
     if row_mask.additive is not None:
         mask = row_mask.additive[0]
         scores = scores + (mask if len(mask) == 1 else mask[call.heads])
-    sink = at_least_float32(sinks).reshape(-1)[call.heads][:, None]  # (H, 1)
+    sink = _in_float32(sinks).reshape(-1)[call.heads][:, None]  # (H, 1)
     return weights * (scores.logsumexp(-1) - sink).sigmoid()[..., None]
 
 
@@ -201,4 +201,9 @@ def _option_of_row(option: Any, row: int, B: int) -> Any:
 
 
 def _row(x: Tensor, row: int) -> Tensor:
-    return x.detach()[row : row + 1] if len(x) > 1 else x.detach()
+    return x[row : row + 1] if len(x) > 1 else x[:1]
+
+
+def _in_float32(x: Tensor) -> Tensor:
+    """As `at_least_float32`, with gradients."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
