@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from torch.nn import functional as F
 
 import attnlab
 from attnlab.huggingface import attend_with, register
+from attnlab.huggingface._eager_check import check_traced
 from attnlab.huggingface._trace_attention import AttentionTracer, TracedCall
 from tests.support.huggingface_attention import run
 from tests.support.small_transformers import inputs, small, transformers
@@ -150,3 +152,33 @@ def test_a_layer_that_is_not_recognized_raises() -> None:
         layer(torch.randn(2, 3, 5))
     set_implementation(layer, None)
     layer(torch.randn(2, 3, 5))
+
+
+@pytest.mark.parametrize("factor", [1, 8, 16])
+def test_models_in_bfloat16_are_not_refused(factor: int) -> None:
+    """Their own rounding was taken for something that is no softmax."""
+    torch.manual_seed(0)
+    config = transformers.CodeGenConfig(
+        vocab_size=60, n_embd=96, n_layer=1, n_head=4, n_positions=32, rotary_dim=4,
+        bos_token_id=0, eos_token_id=1,
+    )  # fmt: skip
+    model = transformers.CodeGenForCausalLM(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(factor if parameter.dim() > 1 else 1)
+        ids = torch.tensor([[5, 6, 7, 8]])
+        exact = model(ids).logits
+        model.bfloat16()
+        with attend_with(model, "softmax"):
+            logits = model(ids).logits
+    assert torch.allclose(logits.float(), exact, atol=0.05 * float(exact.abs().amax()))
+
+
+def test_something_else_in_bfloat16_is_refused() -> None:
+    q, k, v = (x.bfloat16() for x in heads(2, 3, 5, 7))
+    weights = (q @ k.mT).softmax(-1)
+    options = {"scaling": 1.0, "dropout": 0.0, "is_causal": False}
+    for factor in (1.0, 0.8):
+        call = TracedCall(q, k, v, None, 1.0, 0.0, weights, factor * weights @ v)
+        with nullcontext() if factor == 1 else pytest.raises(ValueError, match="more than a soft"):
+            check_traced(nn.Identity(), call, options)
