@@ -129,6 +129,13 @@ def _reject_unsupported(kind: Any) -> None:
 
     @wraps(change)
     def checked_set(self: Any, attn_implementation: Any, *args: Any, **options: Any) -> Any:
+        is_whole = isinstance(attn_implementation, dict) and set(attn_implementation) == {""}
+        if is_whole and not self.config.sub_configs:
+            attn_implementation = attn_implementation[""]
+        if isinstance(attn_implementation, dict):
+            for name in _names_in(attn_implementation):
+                raise_if_unsupported(self, name)
+            _check_parts(self, attn_implementation)
         raise_if_unsupported(self, attn_implementation)
         change(self, attn_implementation, *args, **options)
         if isinstance(attn_implementation, str):
@@ -146,6 +153,27 @@ def _reject_unsupported(kind: Any) -> None:
     kind.get_correct_attn_implementation = checked_get
     kind.set_attn_implementation = checked_set
     kind.post_init = finished
+
+
+def _names_in(requested: Mapping[str, Any]) -> Iterator[str]:
+    """The implementations in a dictionary with one for each part of a model, at any depth."""
+    for value in requested.values():
+        if isinstance(value, Mapping):
+            yield from _names_in(value)
+        else:
+            yield str(value)
+
+
+def _check_parts(model: nn.Module, requested: Mapping[str, Any]) -> None:
+    """Raise if a dictionary would leave layers as they are that compute attention themselves."""
+    traced = list(traceable(model))
+    replaced = any(implementation_of(module) is not None for module in traced)
+    if traced and (replaced or any(name.startswith(PREFIX) for name in _names_in(requested))):
+        raise ValueError(
+            f"{type(model).__name__}: {type(traced[0]).__name__} computes its attention itself, "
+            f"which the dictionary {requested} cannot change; give one name for the whole model, "
+            "or call set_attn_implementation of a part of it"
+        )
 
 
 def _set_traced(model: nn.Module, requested: str) -> None:

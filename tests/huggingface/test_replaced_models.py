@@ -108,3 +108,18 @@ def test_a_forward_of_somebody_else_stays() -> None:
     with attnlab.capture(model) as captured:
         model(IDS)
     assert len(captured.layers) == len(model.transformer.h)
+
+
+def test_a_dictionary_sets_the_implementation_too() -> None:
+    """It changed nothing in layers that compute their attention themselves, and raised nothing."""
+    model, ids = small("gptj"), inputs("gptj")["input_ids"]
+    with torch.no_grad():
+        expected = small("gptj", "attnlab-elu")(ids).logits
+        model.set_attn_implementation({"": "attnlab-elu"})
+        assert torch.equal(model(ids).logits, expected)
+        model.set_attn_implementation({"": "eager"})
+        assert torch.equal(model(ids).logits, small("gptj")(ids).logits)
+    with pytest.raises(ValueError, match="LongformerModel: computes a band around the diagonal"):
+        small("longformer").set_attn_implementation({"": "attnlab-softmax"})
+    with pytest.raises(ValueError, match=r"computes its attention itself.*give one name"):
+        model.set_attn_implementation({"": "eager", "text_config": {"": "attnlab-elu"}})
