@@ -126,10 +126,10 @@ def test_overwrite_removes_only_what_the_overview_made(tmp_path: Path) -> None:
     out = tmp_path / "out"
     other = comparison_class(TASKS["tiny-reverse"])()
     compare(other, ["elu"], out=out / "tiny-reverse", steps=1, seeds=1, quiet=True)
-    mine = files_of(out)
+    own_files = files_of(out)
     run_overview(out, ONE, start=StartMode.OVERWRITE)  # there is no overview to replace
     run_overview(out, ONE, start=StartMode.OVERWRITE)
-    assert mine.items() <= files_of(out).items()
+    assert own_files.items() <= files_of(out).items()
     before = files_of(out)
     for start in StartMode.OVERWRITE, StartMode.NEW:
         (out / "overview.json").rename(tmp_path / "kept.json")
@@ -148,7 +148,7 @@ def test_overwrite_removes_only_what_the_overview_made(tmp_path: Path) -> None:
         TASKS["tiny-copy-2"] = TASKS["tiny-copy"]
         run_overview(out, elsewhere)
     assert not (out / "tiny-copy" / "compare.json").exists()
-    assert mine.items() <= files_of(out).items()
+    assert own_files.items() <= files_of(out).items()
 
 
 @pytest.mark.parametrize("options", [{"processes": -1}, {"ray": "10.0.0.5:1"}])
