@@ -208,6 +208,8 @@ def judge(layers: list[Any], notes: list[str], expected: list[Tensor], row: int)
             "part",
             f"{unmatched} of {len(expected)} maps that eager attention returns are missing",
         )
+    if unmatched:  # weights times values are the outputs, so a layer is missing, or eager differs
+        return "part", f"{unmatched} of {len(expected)} maps of eager attention equal no layer's"
     if loose and not expected:
         return "equal", "nothing to compare with: the model returns no attention otherwise"
     return "equal", ""
