@@ -70,8 +70,8 @@ class Conclusions:
 
     def baseline_at(self, place: float | None) -> Baseline | None:
         """The baseline at a value of the sweep, as the report shows that value."""
-        found = ((name, metrics) for value, name, metrics in self.baselines if value == place)
-        return next(found, self.baseline)
+        matching = ((name, metrics) for value, name, metrics in self.baselines if value == place)
+        return next(matching, self.baseline)
 
 
 def conclude(
@@ -115,8 +115,10 @@ def _baselines(comparison: Comparison) -> dict[float | None, Baseline | None]:
     """The baseline at each value of the sweep."""
     baselines: dict[float | None, Baseline | None] = {}
     for value in comparison.sweep_values():
-        found = comparison.baseline(value)
-        baselines[value] = None if found is None else (found[0], dict(found[1]))
+        baseline_here = comparison.baseline(value)
+        baselines[value] = (
+            None if baseline_here is None else (baseline_here[0], dict(baseline_here[1]))
+        )
     return baselines
 
 
