@@ -40,8 +40,8 @@ def heads(
     images: Annotated[
         Path | None,
         option(
-            "Images for a vision model to read: a folder, or the data set of a vision run (digits, "
-            "fashion)."
+            "Images for a vision model to read: a folder, or without --importance the data set of "
+            "a vision run (digits, fashion)."
         ),
     ] = None,
     importance: Annotated[

@@ -18,13 +18,13 @@ class ImportanceSettings:
         str | None,
         "With --importance, the number whose change is measured: loss, probability, logit, "
         "logit_difference or distance. Without it, loss for a model that predicts next tokens, "
-        "probability for classes, distance for vectors.",
+        "probability for classes, distance for an encoder of texts.",
         MEASUREMENT,
     ] = None
     answer: Annotated[
         str | None,
-        "With --importance, the token whose probability or logit is measured, after the last one. "
-        "Without it, what the model itself predicts.",
+        "With --importance, the token whose probability or logit is measured, after the last one "
+        "or at the mask. Without it, what the model itself predicts.",
         MEASUREMENT,
     ] = None
     other: Annotated[
@@ -56,6 +56,9 @@ def importance(
     from attnlab.interpret._adapters import open_model
     from attnlab.interpret._head_importance import head_importance
 
+    for name, count, least in (("tokens", tokens, 2), ("windows", windows, 1)):
+        if count is not None and count < least:
+            raise ValueError(f"--{name} {count}; give {least} or more")
     inputs = None if text is None else read_inputs(text)
     inspected = open_model(model)
     metric = settings.metric or {"vision": "probability", "encoder": "distance"}.get(
