@@ -15,7 +15,7 @@ from attnlab._cache import cache_folder
 from attnlab._safe_files import write_atomically
 
 CONFIG = "config.json"
-VERSION = 2  # of the conversion: 1 lost the tokens that the file adds to a text
+VERSION = 3  # of the conversion: 1 lost the tokens that the file adds to a text, 2 added too many
 ADDED = {"bos": "tokenizer.ggml.add_bos_token", "eos": "tokenizer.ggml.add_eos_token"}
 
 
@@ -68,7 +68,7 @@ def convert(file: Path, folder: Path, library: Any) -> None:
 
 
 def added_tokens(file: Path) -> dict[str, bool]:
-    """Which tokens the file says that its tokenizer adds to a text; without a word, none."""
+    """Which tokens the file says that its tokenizer adds to a text, or does not add."""
     fields = import_module("gguf").GGUFReader(file).fields
     return {
         name: bool(fields[key].parts[fields[key].data[0]][0])
@@ -78,26 +78,28 @@ def added_tokens(file: Path) -> dict[str, bool]:
 
 
 def add_special_tokens(tokenizer: Any, added: dict[str, bool]) -> None:
-    """Make the tokenizer add the tokens before and after a text; transformers ignores the flags."""
+    """Make the tokenizer add exactly these tokens to a text; transformers ignores the flags.
+
+    A token that the file does not mention stays as the tokenizer has it.
+    """
     tokens = {name: getattr(tokenizer, f"{name}_token", None) for name in ADDED}
-    wanted = {name: bool(added.get(name)) and tokens[name] is not None for name in ADDED}
     present = tokenizer("a")["input_ids"]
     has = {
         "bos": bool(present) and present[0] == tokenizer.bos_token_id,
         "eos": bool(present) and present[-1] == tokenizer.eos_token_id,
     }
-    if not any(wanted[name] and not has[name] for name in ADDED):
+    wanted = {name: added.get(name, has[name]) and tokens[name] is not None for name in ADDED}
+    if wanted == has:
         return
     backend, processors = tokenizer.backend_tokenizer, import_module("tokenizers.processors")
-    before, after = (
-        f"{tokens[name]}:0" if wanted[name] or has[name] else "" for name in ("bos", "eos")
-    )
-    used = [name for name in ADDED if wanted[name] or has[name]]
+    before, after = (f"{tokens[name]}:0" if wanted[name] else "" for name in ("bos", "eos"))
+    used = [name for name in ADDED if wanted[name]]
     backend.post_processor = processors.TemplateProcessing(
         single=" ".join(filter(None, [before, "$A:0", after])),
         pair=" ".join(filter(None, [before, "$A:0", after, "$B:0", after])),
         special_tokens=[(tokens[n], getattr(tokenizer, f"{n}_token_id")) for n in used],
     )
-    for name in used:
-        setattr(tokenizer, f"add_{name}_token", True)
-        tokenizer.init_kwargs[f"add_{name}_token"] = True
+    for name in ADDED:
+        if wanted[name] or has[name]:
+            setattr(tokenizer, f"add_{name}_token", wanted[name])
+            tokenizer.init_kwargs[f"add_{name}_token"] = wanted[name]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnlab.huggingface import load_model
-from attnlab.huggingface._convert_gguf import added_tokens
+from attnlab.huggingface._convert_gguf import add_special_tokens, added_tokens
 from tests.support.transformers_with_tokenizers import byte_pairs, llama
 
 gguf: Any = pytest.importorskip("gguf", reason="GGUF files need the gguf package")
@@ -91,3 +91,20 @@ def test_first_token_is_that_of_the_file(
     assert again(TEXT)["input_ids"] == ids
     assert capsys.readouterr().err == ""
     assert (folder / "config.json").stat().st_mtime_ns == before
+
+
+def test_tokens_that_the_file_does_not_add_are_removed(tmp_path: Path) -> None:
+    """A tokenizer that adds <bos> by itself kept it."""
+    tokenizer = byte_pairs()
+    plain = tokenizer(TEXT)["input_ids"]
+    add_special_tokens(tokenizer, {"bos": True, "eos": True})
+    first, last = tokenizer.bos_token_id, tokenizer.eos_token_id
+    assert tokenizer(TEXT)["input_ids"] == [first, *plain, last]
+    add_special_tokens(tokenizer, {})  # no word about them
+    assert tokenizer(TEXT)["input_ids"] == [first, *plain, last]
+    add_special_tokens(tokenizer, {"bos": False})
+    assert tokenizer(TEXT)["input_ids"] == [*plain, last]
+    tokenizer.save_pretrained(tmp_path)
+    assert type(tokenizer).from_pretrained(tmp_path)(TEXT)["input_ids"] == [*plain, last]
+    add_special_tokens(tokenizer, {"eos": False})
+    assert tokenizer(TEXT)["input_ids"] == plain
