@@ -9,7 +9,7 @@ once for each token of the row. Here the model is a decoder like that of all abi
 output layer itself reads the vector: it has one group of outputs for each place of the row, and the
 answer of a place is the largest output of its group. So nothing but the last vector and one matrix
 is between the row and the answers: the bottleneck is as narrow, its reader simpler. The number of
-ids of the model is therefore `length` times `vocabulary`, of which rows use `vocabulary` + 1.
+ids of the model is therefore `length` times `symbols`, of which rows use `symbols` + 1.
 """
 
 from __future__ import annotations
