@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,15 @@ def reason(row: dict[str, Any]) -> str:
     sentences = dict.fromkeys(
         row[check][1] for check in CHECKS if row[check][1] and row[check][0] != "equal"
     )
-    return "; ".join(sentences).replace("|", "\\|").replace("<", "&lt;").replace("$", "\\$")
+    return as_cell("; ".join(sentences))
+
+
+def as_cell(text: str) -> str:
+    """A message of another library as text of a table; a missing package in a few words."""
+    text = re.sub(r"\w+: \w+ requires the (\w+) library\b.*", r"needs \1", text)
+    for sign, escaped in (("`", "'"), ("|", "\\|"), ("<", "&lt;"), ("$", "\\$")):
+        text = text.replace(sign, escaped)
+    return text
 
 
 def write_page(rows: list[dict[str, Any]], path: Path) -> None:
@@ -58,7 +67,6 @@ def write_page(rows: list[dict[str, Any]], path: Path) -> None:
         if row in tested:
             continue
         why = "has no attention" if row["built"] else row["reason"]
-        why = why.replace("|", "\\|").replace("<", "&lt;").replace("$", "\\$")
-        lines.append(f"| {row['family']} | {row['class']} | {why} |")
+        lines.append(f"| {row['family']} | {row['class']} | {as_cell(why)} |")
     before = path.read_text().split(START)[0] if path.exists() else ""
     path.write_text(before + "\n".join(lines) + "\n")
