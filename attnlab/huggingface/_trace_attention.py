@@ -263,7 +263,9 @@ class AttentionTracer(TorchFunctionMode):
         mask = None
         if not bool(visible.all()) or bool(added.detach().any()):
             mask = added.masked_fill(~visible, torch.finfo(added.dtype).min)
-        query, key, value, output = (self._four(x) for x in (q, k, values, result))
+        dtype = torch.promote_types(q.dtype, values.dtype)  # GPT-J has q and k in float32
+        inputs = (x.to(dtype) for x in (q, k, values))
+        query, key, value, output = (self._four(x) for x in (*inputs, result))
         if query is None or key is None or value is None or output is None:
             return result
         weights = self._four(tag.weights.reshape(plain.shape))
