@@ -213,7 +213,7 @@ class RecipeComparison(StackComparison):
         listed = ", ".join(f"{name} {value}" for name, value in self._fixed_options.items())
         parts = [f"The rows have {listed}." if listed else ""]
         baselines, metric = map(self.baseline, self.sweep_values()), self.metrics[0]
-        chances = sorted({found[1][metric.name] for found in baselines if found is not None})
+        chances = sorted({pair[1][metric.name] for pair in baselines if pair is not None})
         if chances:
             ends = [format_number(chance, metric.percent) for chance in chances]
             value = ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
