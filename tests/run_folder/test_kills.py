@@ -32,7 +32,6 @@ STAGES = {  # commands that start and end in different ways, with options of an 
     "learn": "--seed 1 --readers 2",
     "compare vision": "--seed 1",
 }
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS if name != "language"]
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +96,8 @@ def finish(command: TrainingCommand, out: Path, option: str, whole: Path, number
     assert_same_files(out, whole)
 
 
-@pytest.mark.parametrize("name", ["language", *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
 def test_killed_at_every_file_operation(name: str, data: Path) -> None:
     command, out = COMMANDS[name], data / "out"
     whole = run_whole(command, data)

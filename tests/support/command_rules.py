@@ -169,6 +169,7 @@ RULES = (
     Rule("attnlab claims --size full", "copy"),
     Rule("attnlab claims --html", "copy heads-split", slow=True),
     Rule("attnlab claims$", "copy"),
+    Rule("attnlab claims --topic abilities", only_slow=True),  # trainings of minutes
     Rule(  # tests/test_claims_*.py measure each of them; here they are found by their names
         "attnlab claims (linear-cost|low-rank|positions-two-d|untrained-uniform) ",
         "--list",
