@@ -2,7 +2,7 @@
 
     python benchmarks/families.py              all families; goes on where it stopped
     python benchmarks/families.py bert t5      only these, again
-    python benchmarks/families.py --table      only writes the table anew
+    python benchmarks/families.py --table      only writes the table again
 
 Each family is one tiny model, and runs in a process of its own, with a limit of time and memory.
 The results are lines of JSON in benchmarks/families.jsonl (not in the repository); the table is

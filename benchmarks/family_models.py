@@ -1,6 +1,6 @@
 """A tiny model of every family of transformers, from its configuration classes alone.
 
-Sizes are shrunk by the names of the fields. Weights are drawn anew, so large that attention is far
+Sizes are shrunk by the names of the fields. Weights are drawn again, so large that attention is far
 from uniform; windows are shorter than the text.
 """
 
@@ -232,7 +232,7 @@ def _ints(value: Any) -> bool:
 
 
 def _layer_types(config: Any) -> dict[str, list[str]]:
-    """The kinds of layers, if there are several: so many layers that each kind is there."""
+    """The kinds of layers, if there are several: enough layers that each kind is there."""
     result = {}
     for name, value in vars(config).items():
         if not isinstance(value, list) or not value or not all(isinstance(x, str) for x in value):

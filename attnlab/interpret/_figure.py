@@ -227,7 +227,7 @@ def _draw_matrix(
     )
     for axis, texts in ((axes.yaxis, queries), (axes.xaxis, keys)):
         every = -(-len(texts) // MAX_NAMES)
-        # ticks are made anew when they are drawn, so parse_math=False would be lost
+        # ticks are made again when they are drawn, so parse_math=False would be lost
         names = [_shorten(text).replace("$", r"\$") for text in texts[::every]]
         axis.set_ticks(range(0, len(texts), every), names)
     axes.xaxis.tick_top()

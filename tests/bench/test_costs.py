@@ -414,7 +414,7 @@ def test_crossovers() -> None:
     assert far.tokens == pytest.approx(1500)
     assert not far.measured
     assert str(far) == "(1,500)"
-    # four times the longest length at most: nobody has measured anything near 3,500,000 tokens
+    # four times the longest length at most: no measurement comes near 3,500,000 tokens
     assert str(cost_crossover(curve(1590, 1), exact)) == "(1,600)"
     assert str(cost_crossover(curve(3_500_000, 1), exact)) == "> 1,600"
     noisy = {n: Estimate(0.9 * n**2, 0.5 * n**2, 1.1 * n**2) for n in (100, 200, 400)}

@@ -50,7 +50,7 @@ def test_a_stronger_antecedent_wins() -> None:
 
 def test_a_later_word_in_a_causal_layer_is_not_counted() -> None:
     panel = panel_of([pronoun()])
-    allowed = torch.ones(N, N, dtype=torch.bool).triu()  # nobody may look back
+    allowed = torch.ones(N, N, dtype=torch.bool).triu()  # no token may look back
     panel.layers = [replace(panel.layers[0], allowed=allowed)]
     assert all(each.key >= each.query for each in find_highlights(panel))
 
