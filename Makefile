@@ -1,7 +1,8 @@
 # make demo   set up and tell the story         make test   set up and run the tests
 # make lint   style and types               make test-slow   what takes minutes
 # make bench   error, speed, memory, decoding   make web   build the pages' scripts anew
-# make docs   what the documentation takes from the code   make clean
+# make docs   what the documentation takes from the code
+# make site   the documentation as a site: build/site/index.html   make clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ INSTALLED := $(VENV)/.installed
 # also reaches the isolated environment in which pip builds the package
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: demo test test-slow lint bench web docs clean
+.PHONY: demo test test-slow lint bench web docs site clean
 
 demo: $(INSTALLED)
 	$(BIN)/attnlab demo --overwrite
@@ -19,7 +20,8 @@ test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST)
 
 test-slow: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(PYTEST)
+	OMP_NUM_THREADS=1 ATTNLAB_ALL_EXAMPLES=1 $(BIN)/python -m pytest -m slow $(PYTEST)
+	OMP_NUM_THREADS=1 ATTNLAB_ALL_EXAMPLES=1 $(BIN)/python -m pytest -n 2 $$(grep -rl support.examples tests --include='test_*.py') $(PYTEST)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -43,11 +45,20 @@ web/node_modules: web/package.json web/package-lock.json
 docs: $(INSTALLED)
 	$(BIN)/python -m docs.scripts.make $(DOCS)
 
+site: $(INSTALLED) build/claims.html
+	$(BIN)/mkdocs build --strict
+
+# the interactive page of all claims, which takes minutes: only after a change of the claims
+build/claims.html: $(wildcard attnlab/claims/*.py) | $(INSTALLED)
+	mkdir -p build
+	$(BIN)/attnlab claims --html $@ --overwrite
+
 # torch goes first and alone: pip then keeps the pinned build instead of choosing one for a package that wants "torch"
+# --no-compile: Python compiles the modules that are used when they are first imported, a small part of all
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet torch
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-compile torch
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[dev]"
 	touch $@
 
 clean:

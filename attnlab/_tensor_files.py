@@ -26,14 +26,16 @@ def unique_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {**others, **tensors}
 
 
-def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+def save_tensors(
+    tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None
+) -> None:
     """Write a safetensors file into a new folder, as `write_atomically` makes it.
 
     A full disk is an OSError, as for any other file. safetensors lets only the owner read the file;
     like all others it gets the mode that the umask asks for, and gave to the folder.
     """
     try:
-        save_file(dict(tensors), path)
+        save_file(dict(tensors), path, metadata)
         path.chmod(path.parent.stat().st_mode & 0o666)
     except SafetensorError as error:
         number = re.search(r"os error (\d+)", str(error))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 
 from attnlab._create_mechanism import create_attention, split_layer_options
 from attnlab.convolution import ShortConvolution
+from attnlab.feed_forward import FeedForward, create_norm
 from attnlab.gates import Gates
 from attnlab.latent import LatentKeys
 from attnlab.mask import Mask
@@ -35,6 +37,9 @@ class MultiHead(nn.Module):
     `head_norm` normalizes each head's output, and `normalize` queries and keys. `latent` is the
     size of one latent key that all heads share (`LatentKeys`; 0: none). Each mechanism has defaults
     for them, as in its paper. `attention` may set them too: "gla:convolution=4".
+
+    `head_dim` is width / heads if you do not give it. `qkv_bias` and `out_bias` are `bias` for the
+    projections before and after the mechanism.
     """
 
     def __init__(
@@ -44,13 +49,17 @@ class MultiHead(nn.Module):
         attention: str = "softmax",
         *,
         key_heads: int | None = None,
+        head_dim: int | None = None,
         memory_width: int | None = None,
         causal: bool = False,
         max_length: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        qkv_bias: bool | None = None,
+        out_bias: bool | None = None,
         rotary: RotaryPositions | None = None,
         normalize: bool = False,
+        norm_epsilon: float | None = None,
         convolution: int | None = None,
         output_gate: bool | Literal["sigmoid"] | None = None,
         head_norm: bool | None = None,
@@ -58,11 +67,13 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         shared, key_heads = key_heads, heads if key_heads is None else key_heads
-        if min(width, heads, key_heads) < 1 or width % heads or heads % key_heads:
+        uneven = head_dim is None and width % heads if heads > 0 else True
+        if min(width, key_heads, head_dim or 1) < 1 or uneven or heads % key_heads:
             raise ValueError(
-                f"MultiHead: width is {width}, heads {heads}, key_heads {key_heads}; "
-                "width must be a multiple of heads, and heads a multiple of key_heads"
+                f"MultiHead: width is {width}, heads {heads}, key_heads {key_heads}; width must be "
+                "a multiple of heads (or give head_dim), and heads a multiple of key_heads"
             )
+        qkv_bias = bias if qkv_bias is None else qkv_bias
         cross = memory_width is not None
         given = {
             "convolution": convolution,
@@ -73,7 +84,7 @@ class MultiHead(nn.Module):
         }
         attention, options = split_layer_options(attention, given, causal and not cross)
         rank = options["latent"]
-        self.heads, self.head_dim = heads, width // heads
+        self.heads, self.head_dim = heads, head_dim or width // heads
         self.key_heads = key_heads = 1 if rank else key_heads
         self.latent = LatentKeys(heads, self.head_dim, rank, rotary) if rank else None
         query_dim, key_dim = self.head_dim, self.head_dim
@@ -98,20 +109,24 @@ class MultiHead(nn.Module):
         k = key_heads * key_dim if card.uses_key else 0
         v = 0 if rank else key_heads * self.head_dim  # latent keys are the values too
         self.sizes = (q, k, v)
-        self.query = nn.Linear(width, q, bias=bias) if cross and q else None
+        self.query = nn.Linear(width, q, bias=qkv_bias) if cross and q else None
         # one matrix product for everything that reads the same input
         self.project = nn.Linear(
-            width if memory_width is None else memory_width, (0 if cross else q) + k + v, bias=bias
+            width if memory_width is None else memory_width,
+            (0 if cross else q) + k + v,
+            bias=qkv_bias,
         )
-        self.out = nn.Linear(width, width, bias=bias)
+        inner = heads * self.head_dim
+        self.out = nn.Linear(inner, width, bias=bias if out_bias is None else out_bias)
         self.gates = self.mechanism.create_gates(memory_width or width, key_heads)
-        self.query_norm = nn.RMSNorm(self.head_dim) if options["normalize"] and q else None
-        self.key_norm = nn.RMSNorm(self.head_dim) if options["normalize"] and k else None
+        norm = partial(nn.RMSNorm, self.head_dim, eps=norm_epsilon)
+        self.query_norm = norm() if options["normalize"] and q else None
+        self.key_norm = norm() if options["normalize"] and k else None
         taps = int(options["convolution"])
         self.convolution = ShortConvolution(q + k + v, taps) if taps else None
-        self.output_gate = nn.Linear(width, width, bias=bias) if options["output_gate"] else None
+        self.output_gate = nn.Linear(width, inner, bias=bias) if options["output_gate"] else None
         self.gate_function = torch.sigmoid if options["output_gate"] == "sigmoid" else F.silu
-        self.head_norm = nn.RMSNorm(self.head_dim) if options["head_norm"] else None
+        self.head_norm = norm() if options["head_norm"] else None
 
     def _check_form(self, attention: str, cross: bool, causal: bool) -> None:
         card = self.mechanism.card
@@ -256,38 +271,6 @@ class LayerState:
         return self.attention.nbytes + recent
 
 
-class FeedForward(nn.Module):
-    """The feed-forward layer: gelu, relu2 (ReLU squared) or swiglu."""
-
-    def __init__(
-        self, width: int, kind: str = "gelu", inner: int | None = None, bias: bool = True
-    ) -> None:
-        super().__init__()
-        if kind not in FEED_FORWARDS:
-            raise ValueError(f"feed_forward is {kind!r}; choose from {', '.join(FEED_FORWARDS)}")
-        self.kind = kind
-        # swiglu has three matrices, so two thirds of the width give the same parameter count
-        inner = inner or (4 * width if kind != "swiglu" else 8 * width // 3)
-        self.rise = nn.Linear(width, 2 * inner if kind == "swiglu" else inner, bias=bias)
-        self.fall = nn.Linear(inner, width, bias=bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fall(FEED_FORWARDS[self.kind](self.rise(x)))
-
-
-def _swiglu(x: Tensor) -> Tensor:
-    gate, value = x.chunk(2, dim=-1)
-    return F.silu(gate) * value
-
-
-FEED_FORWARDS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "relu2": lambda x: F.relu(x).square(),
-    "swiglu": _swiglu,
-}
-NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
-
-
 @dataclass(frozen=True, eq=False)
 class BlockState:
     """The states of a block while decoding: self-attention, and cross-attention if it has any."""
@@ -321,17 +304,20 @@ class Block(nn.Module):
         feed_forward: str = "gelu",
         feed_width: int | None = None,
         norm: str = "layer",
+        norm_epsilon: float | None = None,
         norm_first: bool = True,
         dropout: float = 0.0,
         bias: bool = True,
+        head_dim: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
-        if norm not in NORMS:
-            raise ValueError(f"norm is {norm!r}; choose from {', '.join(NORMS)}")
         self.norm_first = norm_first
-        self.attention = MultiHead(width, heads, attention, dropout=dropout, bias=bias, **options)
-        self.attention_norm = NORMS[norm](width)
+        shared: dict[str, Any] = {"dropout": dropout, "bias": bias, "head_dim": head_dim}
+        self.attention = MultiHead(
+            width, heads, attention, norm_epsilon=norm_epsilon, **shared, **options
+        )
+        self.attention_norm = create_norm(norm, width, norm_epsilon)
         self.cross: MultiHead | None = None
         if cross_attention is not None:
             self.cross = MultiHead(
@@ -340,12 +326,11 @@ class Block(nn.Module):
                 cross_attention,
                 memory_width=width if memory_width is None else memory_width,
                 max_length=memory_length,
-                dropout=dropout,
-                bias=bias,
+                **shared,
             )
-            self.cross_norm = NORMS[norm](width)
+            self.cross_norm = create_norm(norm, width, norm_epsilon)
         self.feed_forward = FeedForward(width, feed_forward, feed_width, bias)
-        self.feed_norm = NORMS[norm](width)
+        self.feed_norm = create_norm(norm, width, norm_epsilon)
         self.dropout = Dropout(dropout)
 
     def forward(

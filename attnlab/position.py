@@ -5,6 +5,9 @@ Letters: B batch, H heads, T tokens, W width, D head size.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -59,18 +62,29 @@ class RotaryPositions(nn.Module):
     cosines: Tensor  # (positions, D)
     sines: Tensor
 
-    def __init__(self, head_dim: int, base: float = 10_000.0, length: int = 1024) -> None:
+    def __init__(
+        self,
+        head_dim: int,
+        base: float = 10_000.0,
+        length: int = 1024,
+        scaling: str | None = None,
+    ) -> None:
         super().__init__()
         if head_dim % 2:
             raise ValueError(f"rotary positions: head size is {head_dim}; give an even number")
         steps = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
-        self.head_dim, self.base = head_dim, base
+        self.head_dim, self.base, self.scaling = head_dim, base, scaling
         self.frequencies = base**-steps  # (D/2,) float64, on the CPU
+        self.amplitude = 1.0
+        if scaling is not None:
+            name, numbers = parse_scaling(scaling)
+            scale = SCALINGS[name][0]
+            self.frequencies, self.amplitude = scale(self.frequencies, base, numbers)
         self._grow(min(length, 1 + FIRST_NUMBERS // head_dim), torch.device("cpu"))
 
     def resized(self, head_dim: int) -> RotaryPositions:
         """The same for heads of another size."""
-        return RotaryPositions(head_dim, self.base, len(self.cosines))
+        return RotaryPositions(head_dim, self.base, len(self.cosines), self.scaling)
 
     def _grow(self, length: int, device: torch.device) -> None:
         for name, table in zip(("cosines", "sines"), self._tables(length), strict=True):
@@ -84,7 +98,8 @@ class RotaryPositions(nn.Module):
         # rotating is then one product with the halves swapped
         sign[:, : len(self.frequencies)] = -1
         dtype = torch.get_default_dtype()
-        return angles.cos().to(dtype), (sign * angles.sin()).to(dtype)
+        cosines, sines = angles.cos(), sign * angles.sin()
+        return (self.amplitude * cosines).to(dtype), (self.amplitude * sines).to(dtype)
 
     def forward(self, x: Tensor, position: Tensor) -> Tensor:
         """Rotate (B, H, T, D) by `position` (B or 1, T)."""
@@ -105,6 +120,78 @@ class RotaryPositions(nn.Module):
         if longest > len(self.cosines):
             self._grow(2 * longest, self.cosines.device)
         return self.cosines, self.sines
+
+
+Scaled = tuple[Tensor, float]
+"""The frequencies, and what cosines and sines are multiplied by."""
+
+
+def _scale_linear(frequencies: Tensor, base: float, numbers: dict[str, float]) -> Scaled:
+    del base
+    return frequencies / numbers["factor"], 1.0
+
+
+def _scale_llama3(frequencies: Tensor, base: float, numbers: dict[str, float]) -> Scaled:
+    """Divides the frequencies that turn less than `low` times in `length` tokens, keeps those that
+    turn more than `high` times, and mixes between them."""
+    del base
+    low, high = numbers["low"], numbers["high"]
+    turns = numbers["length"] * frequencies / (2 * math.pi)
+    kept = ((turns - low) / (high - low)).clamp(0, 1)
+    return frequencies * (kept + (1 - kept) / numbers["factor"]), 1.0
+
+
+def _scale_yarn(frequencies: Tensor, base: float, numbers: dict[str, float]) -> Scaled:
+    """YaRN (arXiv 2309.00071), with the border between the two kinds of frequencies as a ramp over
+    their numbers, as transformers has it."""
+    count = len(frequencies)
+
+    def number_of(turns: float) -> float:
+        """Which frequency turns this often in `length` tokens."""
+        return (
+            2 * count * math.log(numbers["length"] / (turns * 2 * math.pi)) / (2 * math.log(base))
+        )
+
+    low = max(math.floor(number_of(numbers["fast"])), 0)
+    high = min(math.ceil(number_of(numbers["slow"])), 2 * count - 1)
+    steps = torch.arange(count, dtype=torch.float64) - low
+    divided = (steps / max(high - low, 1e-3)).clamp(0, 1)
+    return frequencies * (1 - divided + divided / numbers["factor"]), numbers["amplitude"]
+
+
+SCALINGS: dict[str, tuple[Callable[[Tensor, float, dict[str, float]], Scaled], tuple[str, ...]]] = {
+    "linear": (_scale_linear, ("factor",)),
+    "llama3": (_scale_llama3, ("factor", "low", "high", "length")),
+    "yarn": (_scale_yarn, ("factor", "fast", "slow", "length", "amplitude")),
+}
+"""How rotary frequencies become lower for longer texts, and the numbers that each needs."""
+
+
+def parse_scaling(text: str) -> tuple[str, dict[str, float]]:
+    """The name and numbers of a text like linear:factor=2.
+
+    >>> parse_scaling("linear:factor=2")
+    ('linear', {'factor': 2.0})
+    """
+    name, _, listed = text.partition(":")
+    pairs = dict(item.partition("=")[::2] for item in listed.split(",") if item)
+    try:
+        numbers = {key.strip(): float(value) for key, value in pairs.items()}
+    except ValueError:
+        numbers = {}
+    if name not in SCALINGS or set(numbers) != set(SCALINGS[name][1]):
+        forms = [
+            f"{known}:{','.join(f'{key}=…' for key in keys)}"
+            for known, (_, keys) in SCALINGS.items()
+        ]
+        raise ValueError(f"rotary_scaling is {text[:99]!r}; give {' or '.join(forms)}")
+    ordered = name != "llama3" or numbers["low"] < numbers["high"]
+    if not all(0 < number < math.inf for number in numbers.values()) or not ordered:
+        raise ValueError(
+            f"rotary_scaling is {text[:99]!r}; give numbers above 0"
+            f"{'' if ordered else ', low below high'}"
+        )
+    return name, numbers
 
 
 POSITIONS = ("learned", "sinusoidal", "rotary", "none")

@@ -6,8 +6,10 @@ Letters: B batch, H heads, T queries, S keys.
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import tempfile
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -16,17 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from family_models import FIRST_WORD, LAST_WORD, VOCABULARY, B, T, build, candidate_inputs
+from family_inputs import candidate_inputs
+from family_models import FIRST_WORD, LAST_WORD, VOCABULARY, B, build
 from torch import Tensor, nn
 
 import attnlab
 from attnlab.huggingface import register
 from attnlab.huggingface._attention_modules import uses_interface
+from attnlab.huggingface._recurrent_layers import is_recurrent
 
 Outcome = tuple[str, str]
 """equal, part, refused, wrong, crash or untested; and the reason."""
 TOLERANCE = 1e-4
 STRATEGIES = 3  # ways to shrink a configuration
+SEARCH = 4.0  # CPU seconds for a model and inputs with which it runs
 
 
 class NotBuiltError(Exception):
@@ -48,15 +53,17 @@ def check_family(family: str, kinds: list[str]) -> dict[str, Any]:
     row["capture"], row["layers"] = check_capture(model, inputs, expected)
     row["row"] = check_row(model, inputs)
     row["unchanged"] = check_unchanged(model, inputs)
-    row["look"] = check_look(model, inputs)
+    row["look"], row["reads"] = check_look(model, inputs)
     row["replace"] = check_replacement(model, inputs)
     return row
 
 
 def running_model(family: str, kinds: list[str]) -> tuple[Any, dict[str, Tensor]]:
     """A model and inputs with which it runs."""
-    reason = ""
+    reason, started = "", time.process_time()
     for strategy, kind in itertools.product(range(STRATEGIES), kinds):
+        if reason and time.process_time() - started > SEARCH:
+            break
         try:
             model = build(family, kind, strategy)
         except Exception as error:
@@ -64,6 +71,8 @@ def running_model(family: str, kinds: list[str]) -> tuple[Any, dict[str, Tensor]
             continue
         problem = "no input fits"
         for inputs in candidate_inputs(model):
+            if time.process_time() - started > SEARCH:
+                break
             try:
                 outputs = run(model, inputs)
             except Exception as error:
@@ -79,7 +88,8 @@ def running_model(family: str, kinds: list[str]) -> tuple[Any, dict[str, Tensor]
 
 def has_attention(model: nn.Module) -> bool:
     names = [type(module).__name__.lower() for module in model.modules()]
-    return any(uses_interface(m) for m in model.modules()) or any("attention" in n for n in names)
+    computes = any(uses_interface(m) or is_recurrent(m) for m in model.modules())
+    return computes or any("attention" in name for name in names)
 
 
 def last_line(error: BaseException) -> str:
@@ -129,14 +139,14 @@ def eager(model: Any) -> Iterator[Any]:
     yield other
 
 
-def eager_weights(model: Any, inputs: dict[str, Tensor]) -> list[Tensor]:
+def eager_weights(model: Any, inputs: dict[str, Tensor], **options: Any) -> list[Tensor]:
     """The weights (B, H, T, S) that the model returns itself."""
     with eager(model) as other:
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 torch.manual_seed(0)
-                outputs = other(**inputs, output_attentions=True)
+                outputs = other(**inputs, output_attentions=True, **options)
         except Exception:
             return []
     collected: list[Tensor] = []
@@ -269,7 +279,6 @@ def check_unchanged(model: Any, inputs: dict[str, Tensor]) -> Outcome:
 
     def act() -> Outcome:
         before, settings = run(model, inputs), implementations(model)
-        again = run(model, inputs)
         try:
             with attnlab.capture(model, memory=1.0):
                 run(model, inputs)
@@ -278,11 +287,12 @@ def check_unchanged(model: Any, inputs: dict[str, Tensor]) -> Outcome:
         if implementations(model) != settings:
             return "wrong", "another attention implementation after a capture"
         after = run(model, inputs)
-        if not all(torch.equal(x, y) for x, y in zip(before, again, strict=True)):
+        if all(torch.equal(x, y) for x, y in zip(before, after, strict=True)):
+            return "equal", ""
+        again = run(model, inputs)
+        if not all(torch.equal(x, y) for x, y in zip(after, again, strict=True)):
             return "untested", "two runs of the model itself differ"
-        if not all(torch.equal(x, y) for x, y in zip(before, after, strict=True)):
-            return "wrong", "other outputs after a capture"
-        return "equal", ""
+        return "wrong", "other outputs after a capture"
 
     return attempt(act)
 
@@ -309,35 +319,58 @@ def text_of(ids: list[int]) -> str:
     return " ".join(f"w{i}" for i in ids)
 
 
-def check_look(model: Any, inputs: dict[str, Tensor]) -> Outcome:
-    """A page about the first row; its weights are compared with eager attention on that row."""
+def check_look(model: Any, inputs: dict[str, Tensor]) -> tuple[Outcome, str]:
+    """A page about the first row, and what it was given: a text or an image, if the model runs
+    with that alone, or else its tensors. Its weights are compared with eager attention."""
+    one = {name: x[: len(x) // B] for name, x in inputs.items()}
+    names, outcome = set(inputs), None
+    torch.manual_seed(0)  # some models choose patches at random
+    is_text = all(x.dim() == 2 for x in one.values())  # others read several codebooks
+    if is_text and names in ({"input_ids"}, {"input_ids", "decoder_input_ids"}):
+        outcome = attempt(lambda: look_at_text(model, one)), "text"
+    elif names == {"pixel_values"} and "decoder_input_ids" not in signature_of(model):
+        outcome = attempt(lambda: look_at_image(model, one["pixel_values"])), "image"
+    if outcome is None or outcome[0][0] == "refused":
+        outcome = attempt(lambda: look_at_tensors(model, one)), "tensors"
+    return outcome
 
-    def act() -> Outcome:
-        arguments: dict[str, Any] = {"control": False}
-        one = {name: x[:1] for name, x in inputs.items()}
-        with tempfile.TemporaryDirectory() as folder:
-            if model.main_input_name == "pixel_values" and "pixel_values" in inputs:
-                arguments |= {"image": image_file(Path(folder), inputs["pixel_values"])}
-                processor = image_processor(inputs["pixel_values"])
-                one = {}
-            else:
-                processor = tokenizer()
-                ids = inputs.get("input_ids")
-                arguments["text"] = text_of([7] * T if ids is None else ids[0].tolist())
-                if "decoder_input_ids" in inputs:
-                    arguments["pair"] = text_of(inputs["decoder_input_ids"][0].tolist())
-            result = attnlab.look(model, tokenizer=processor, **arguments)
-        panel = result.panels[0]
-        if set(one) - {"input_ids"} or not one:
-            one = {}
-        expected = eager_weights(model, one) if one else []
-        outcome = judge(panel.layers, result.capture.notes, expected, 0)
-        skipped = [note for note in result.capture.notes if "are not shown" in note]
-        if outcome[0] == "equal" and skipped:
-            return "part", skipped[0]
-        return outcome
 
-    return attempt(act)
+def signature_of(model: Any) -> set[str]:
+    return set(inspect.signature(model.forward).parameters)
+
+
+def look_at_text(model: Any, one: dict[str, Tensor]) -> Outcome:
+    pair = one.get("decoder_input_ids")
+    given = None if pair is None else text_of(pair[0].tolist())
+    text = text_of(one["input_ids"][0].tolist())
+    result = attnlab.look(model, text, pair=given, tokenizer=tokenizer(), control=False)
+    start = getattr(model.config, "decoder_start_token_id", None)
+    if pair is not None:  # the decoder starts with a token of its own
+        start = torch.tensor([[tokenizer().pad_token_id if start is None else start]])
+        one = {**one, "decoder_input_ids": torch.cat([start, pair], 1)}
+    without_cache = {"use_cache": False} if "use_cache" in signature_of(model) else {}
+    return judge_page(result, eager_weights(model, one, **without_cache))
+
+
+def look_at_image(model: Any, pixels: Tensor) -> Outcome:
+    with tempfile.TemporaryDirectory() as folder:
+        path, processor = image_file(Path(folder), pixels), image_processor(pixels)
+        result = attnlab.look(model, image=path, tokenizer=processor, control=False)
+        from PIL import Image
+
+        values = processor(images=Image.open(path), return_tensors="pt")["pixel_values"]
+    return judge_page(result, eager_weights(model, {"pixel_values": values}))
+
+
+def look_at_tensors(model: Any, one: dict[str, Tensor]) -> Outcome:
+    torch.manual_seed(0)
+    result = attnlab.look(model, inputs=one, control=False)
+    return judge_page(result, eager_weights(model, one))
+
+
+def judge_page(result: Any, expected: list[Tensor]) -> Outcome:
+    result.packed  # noqa: B018  a page can be written
+    return judge(result.panels[0].layers, result.capture.notes, expected, 0)
 
 
 def image_file(folder: Path, pixels: Tensor) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 WIDTH, HEADS, KEY_HEADS, HEAD_DIM, LAYERS, FEED_FORWARD = 32, 4, 2, 8, 2, 48
 VOCABULARY, FIRST_WORD, LAST_WORD = 99, 5, 50
@@ -90,7 +90,15 @@ UNSET = {  # some configurations leave these to the user
 }
 SAME = re.compile(r".*_token_ids?$|.*_token_index$|.*_id$")
 
+FOUR_STAGES = {
+    "num_hidden_layers": 4, "out_indices": [1, 2, 3, 4],
+    "out_features": ["stage1", "stage2", "stage3", "stage4"],
+}  # fmt: skip
+MAMBA2 = {"n_groups": 2, "mamba_num_heads": 4, "mamba_head_dim": 16}
 OVERRIDES: dict[str, dict[str, Any]] = {  # what no rule can know
+    "blip-2": {"image_token_index": 60, "image_token_id": 60},
+    "instructblip": {"image_token_index": 60, "image_token_id": 60},
+    "instructblipvideo": {"video_token_index": 60, "video_token_id": 60},
     "esm": {"pad_token_id": 1, "mask_token_id": 4},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": WINDOW},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
@@ -98,6 +106,51 @@ OVERRIDES: dict[str, dict[str, Any]] = {  # what no rule can know
     "chameleon": {"vocabulary_map": {"<image>": 60, "IMGIMGBS": 61}},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2},
     "t5": {"feed_forward_proj": "gated-gelu"},
+    "mamba2": {"num_heads": 4, "head_dim": 16, "n_groups": 2, "state_size": 16},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
+    "nemotron_h": MAMBA2,
+    "nemo_speechlm": {"text_config": MAMBA2},
+    "ernie4_5_moe": {"moe_k": 2},
+    "glm4v_moe": {"text_config": {"head_dim": 2 * HEAD_DIM}},
+    "dots1": {"n_routed_experts": 4, "num_experts": 4, "n_shared_experts": 1},
+    "zamba": {
+        "layers_block_type": ["linear_attention", "linear_attention", "hybrid", "hybrid"],
+        "num_hidden_layers": 4,
+        "attention_hidden_size": 2 * WIDTH,
+        "attention_head_dim": 2 * WIDTH // HEADS,
+    },
+    "dbrx": {"attn_config": {"rope_theta": 10000.0, "clip_qkv": 8.0}},
+    "kosmos-2": {"latent_query_num": 5},
+    "moonshine_streaming": {"num_key_value_heads": 4, "num_attention_heads": 4},
+    "nemotron_h_omni": {"text_config": MAMBA2},
+    "blt": {"encoder_hash_byte_group_vocab": 50},
+    "emu3": {"vocabulary_map": {"<image>": 60}},
+    "dia": {"decoder_config": {"num_channels": 9}},
+    "diffusion_gemma": {
+        "text_config": {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 16}
+    },
+    "fun_asr_nano": {"adaptor_config": {"intermediate_size": WIDTH // 4, "hidden_size": WIDTH}},
+    "glm5_next": {"text_config": {"index_topk": 16}},
+    "longcat_flash": {"qk_head_dim": 2 * HEAD_DIM, "qk_nope_head_dim": HEAD_DIM},
+    "mistral_large4": {"text_config": {"kv_source_layers": [0, 1]}},
+    "molmo2": {"adapter_config": {"vision_feature_layer": [1, 0]}},
+    "speech_to_text": {"num_conv_layers": 2, "conv_kernel_sizes": [3, 3]},
+    "step3p7": {"text_config": {"sliding_window": WINDOW}},
+    "vits": {"vocab_size": VOCABULARY},
+    "xmod": {"default_language": "en_XX"},
+    "depth_anything": {"backbone_config": FOUR_STAGES},
+    "prompt_depth_anything": {"backbone_config": FOUR_STAGES},
+    "zoedepth": {"backbone_config": FOUR_STAGES},
+    "tipsv2_dpt": {"backbone_config": FOUR_STAGES},
+    "chmv2": {"backbone_config": FOUR_STAGES},
+    "sam": {"vision_config": {"num_pos_feats": WIDTH // 2}},
+    "sam_hq": {"vision_config": {"num_pos_feats": WIDTH // 2}},
+    "tvp": {"visual_prompter_apply": "remove"},
+    "autoformer": {"context_length": 8, "label_length": 2, "lags_sequence": [1, 2]},
+    "informer": {"context_length": 8, "lags_sequence": [1, 2]},
+    "time_series_transformer": {"context_length": 8, "lags_sequence": [1, 2]},
+    "qwen3_omni_moe": {"thinker_config": {}},
+    "lw_detr": {"backbone_config": {"image_size": 64, "num_windows": 4}},
 }
 
 
@@ -129,8 +182,21 @@ def config_of(family: str, strategy: int = 0) -> Any:
     from transformers import CONFIG_MAPPING
 
     kind = CONFIG_MAPPING[family]
-    changes = {**shrunk(_default(kind), strategy), **OVERRIDES.get(family, {})}
+    changes = _merged(shrunk(_default(kind), strategy), OVERRIDES.get(family, {}))
     return kind(**changes)
+
+
+def _merged(changes: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """With the values of `more`, also inside the configurations of parts."""
+    result = dict(changes)
+    for name, value in more.items():
+        inner: Any = result.get(name)
+        if isinstance(value, dict) and isinstance(inner, dict):
+            value = _merged(inner, value)
+        elif isinstance(value, dict) and hasattr(inner, "to_dict"):
+            value = type(inner)(**_merged(inner.to_dict(), value))
+        result[name] = value
+    return result
 
 
 def _default(kind: Any) -> Any:
@@ -155,7 +221,7 @@ def shrunk(config: Any, strategy: int = 0) -> dict[str, Any]:
         if getattr(value, "model_type", "") == "timm_backbone":  # needs the timm package
             changes[name] = small_resnet(value)
         elif hasattr(value, "sub_configs") or hasattr(value, "to_diff_dict"):
-            inner = shrunk(value, strategy)
+            inner = {**_own_scalars(value), **shrunk(value, strategy)}
             if value.model_type:
                 inner["model_type"] = value.model_type
             changes[name] = inner if name in config.sub_configs else type(value)(**inner)
@@ -190,6 +256,22 @@ def shrunk(config: Any, strategy: int = 0) -> dict[str, Any]:
     return changes
 
 
+def _own_scalars(config: Any) -> dict[str, Any]:
+    """What the configuration around this one sets otherwise than its class does."""
+    try:
+        default = type(config)()
+    except Exception:
+        return {}
+    result: dict[str, Any] = {
+        name: value
+        for name, value in _fields(config)
+        if isinstance(value, int | float | str) and value != vars(default).get(name)
+    }
+    if hasattr(config, "depths") and getattr(config, "out_features", None):  # as many stages
+        result["out_features"] = list(config.out_features)
+    return result
+
+
 def small_resnet(config: Any) -> dict[str, Any]:
     """In place of a backbone of timm, with as many feature maps."""
     indices = [i for i in getattr(config, "out_indices", None) or [4] if i > 0] or [4]
@@ -205,7 +287,8 @@ def _shrink_rope(rope: dict[str, Any], has_sections: bool) -> dict[str, Any]:
     inner = {k: _shrink_rope(v, has_sections) for k, v in rope.items() if isinstance(v, dict)}
     parts = rope.get("mrope_section")
     sections = {"mrope_section": [HEAD_DIM // 4, *[HEAD_DIM // 8] * (len(parts or "hw.") - 1)]}
-    return {**rope, **inner, **(sections if parts or (has_sections and not inner) else {})}
+    needed = parts or (has_sections and not inner and rope)
+    return {**rope, **inner, **(sections if needed else {})}
 
 
 def _has_sections(config: Any) -> bool:
@@ -303,135 +386,3 @@ def draw_weights(model: nn.Module) -> None:
         else:
             noise = 0.1 * torch.randn(parameter.shape, generator=generator)
             parameter.copy_(torch.nan_to_num(parameter.float()).clamp(-10, 10) + noise)
-
-
-def words(rows: int, count: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(FIRST_WORD, LAST_WORD, (rows, count), generator=generator)
-
-
-def _setting(config: Any, names: tuple[str, ...], default: Any) -> Any:
-    """The first of these fields in the configuration or in one inside it."""
-    inner = [value for value in vars(config).values() if hasattr(value, "sub_configs")]
-    for name in names:
-        if isinstance(getattr(config, name, None), int | list | tuple):
-            return getattr(config, name)
-    for part in inner:
-        collected = _setting(part, names, None)
-        if collected is not None:
-            return collected
-    return default
-
-
-def candidate_inputs(model: Any) -> Iterator[dict[str, Tensor]]:
-    """Inputs to try, the likeliest first."""
-    accepted = inspect.signature(model.forward).parameters
-    main, config = model.main_input_name, model.config
-    required = [
-        name for name, p in accepted.items()
-        if p.default is inspect.Parameter.empty and p.kind.name == "POSITIONAL_OR_KEYWORD"
-    ]  # fmt: skip
-    text = _text_inputs(model, accepted)
-    images = list(_images(model))
-    sounds = list(_sounds(config))
-    if main == "pixel_values":
-        yield from ({"pixel_values": x} for x in images)
-        yield from ({**text, "pixel_values": x} for x in images)
-        if "decoder_input_ids" in accepted:
-            yield from ({"pixel_values": x, "decoder_input_ids": words(B, TARGET)} for x in images)
-    elif main == "pixel_values_videos":
-        yield from ({main: x} for x in images)
-    elif main in ("input_features", "input_values", "input_ids_audio", "audio_values"):
-        for sound in sounds:
-            yield {main: sound}
-        for sound in sounds:
-            if "decoder_input_ids" in accepted:
-                yield {main: sound, "decoder_input_ids": words(B, TARGET)}
-            if "input_ids" in accepted:
-                yield {main: sound, **text}
-    else:
-        yield text
-        if "bbox" in accepted:
-            box = torch.tensor([1, 2, 3, 4]).expand(B, T, 4)
-            yield {**text, "bbox": box}
-            for x in images:
-                yield {**text, "bbox": box, "pixel_values": x}
-                yield {**text, "bbox": box, "image": x}
-        if "visual_feats" in accepted:
-            F = int(_setting(config, ("visual_feat_dim",), WIDTH))
-            feats = {"visual_feats": torch.randn(B, 5, F), "visual_pos": torch.rand(B, 5, 4)}
-            yield {**text, **feats}
-        yield from ({**text, "pixel_values": x} for x in images if "pixel_values" in accepted)
-        for name in ("input_features", "input_values"):
-            yield from ({**text, name: x} for x in sounds if name in accepted)
-            if "decoder_input_ids" in accepted and name in accepted:
-                yield from ({name: x, "decoder_input_ids": words(B, TARGET)} for x in sounds)
-    for name in required:
-        if name in ("past_values", "past_observed_mask"):
-            yield from _series(model, accepted)
-            break
-    yield from ({"pixel_values": x} for x in images if "pixel_values" in accepted)
-    yield from ({"input_features": x} for x in sounds if "input_features" in accepted)
-    yield from ({"input_values": x} for x in sounds if "input_values" in accepted)
-    if "inputs" in accepted:
-        yield {"inputs": words(B, T)}
-        yield from ({"inputs": x} for x in images)
-
-
-def _text_inputs(model: Any, accepted: Any) -> dict[str, Tensor]:
-    text: dict[str, Tensor] = {"input_ids": words(B, T)}
-    if getattr(model.config, "is_encoder_decoder", False) and "decoder_input_ids" in accepted:
-        text["decoder_input_ids"] = words(B, TARGET, 1)
-    return text
-
-
-def _images(model: Any) -> Iterator[Tensor]:
-    config = model.config
-    size = _setting(config, ("image_size", "img_size", "pretrain_image_size"), IMAGE)
-    height, width = (size, size) if isinstance(size, int) else (*size, *size)[:2]
-    C = _setting(config, ("num_channels", "in_channels", "in_chans"), 3)
-    C = C if isinstance(C, int) else 3
-    frames = int(_setting(config, ("num_frames", "frames_per_clip"), 4))
-    generator = torch.Generator().manual_seed(2)
-    for channels in dict.fromkeys((C, 3, 1)):
-        yield torch.randn(B, channels, height, width, generator=generator)
-    yield torch.randn(B, frames, C, height, width, generator=generator)
-    yield torch.randn(B, 3, 2 * height, 2 * width, generator=generator)
-    yield torch.randn(B, 3, 64, 64, generator=generator)
-    yield torch.randn(B, 2, 3, height, width, generator=generator)
-    yield torch.randn(B, 3, 224, 224, generator=generator)
-
-
-def _sounds(config: Any) -> Iterator[Tensor]:
-    names = ("num_mel_bins", "n_mels", "feature_size", "input_feat_per_channel", "mel_bins")
-    bins = int(_setting(config, (*names, "input_dim", "feature_projection_input_dim"), 16))
-    positions = int(_setting(config, ("max_source_positions",), 24))
-    length = int(_setting(config, ("max_length",), 48))
-    generator = torch.Generator().manual_seed(3)
-    for shape in (
-        (B, bins, 2 * positions), (B, 2 * positions, bins), (B, 40, bins), (B, bins, 40),
-        (B, length, bins), (B, 1, length, bins), (B, 4000), (B, 1, 4000), (B, 16000),
-        (B, 1, 16000), (B, 80, 100), (B, 100, 80), (B, 160, 100), (B, 100, 160),
-    ):  # fmt: skip
-        yield torch.randn(*shape, generator=generator)
-
-
-def _series(model: Any, accepted: Any) -> Iterator[dict[str, Tensor]]:
-    config = model.config
-    context = int(_setting(config, ("context_length",), 32))
-    lags = max(getattr(config, "lags_sequence", None) or [0])
-    ahead = int(_setting(config, ("prediction_length",), 8) or 8)
-    channels = int(_setting(config, ("num_input_channels",), 1))
-    for length in (context, context + lags):
-        for shape in ((B, length), (B, length, channels), (B, length, 1)):
-            past = torch.randn(*shape)
-            series = {"past_values": past}
-            yield series
-            features = int(getattr(config, "num_time_features", 0) or 0)
-            series |= {
-                "past_time_features": torch.randn(B, length, features),
-                "past_observed_mask": torch.ones(shape),
-                "future_time_features": torch.randn(B, ahead, features),
-                "future_values": torch.randn(B, ahead, *shape[2:]),
-            }
-            yield {name: x for name, x in series.items() if name in accepted}

@@ -1,4 +1,4 @@
-"""Writes docs/families.md from the rows of benchmarks/families.py."""
+"""Writes docs/reference/families.md from the rows of benchmarks/families.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
         f"{len(rows)} families; {len(built)} were built; {len(tested)} of them have attention."
     ]
     for check in (*CHECKS, "row", "unchanged"):
-        counts = Counter(row[check][0] for row in tested)
+        counts = Counter(row[check][0] for row in tested if check in row)
         lines.append(f"{check}: " + ", ".join(f"{n} {name}" for name, n in counts.most_common()))
     return "\n".join(lines)
 
@@ -41,6 +41,12 @@ def as_cell(text: str) -> str:
     return text
 
 
+def _versions(rows: list[dict[str, Any]]) -> str:
+    counts = Counter(row["version"] for row in rows)
+    listed = ", ".join(f"{name} ({count} families)" for name, count in counts.most_common())
+    return f"Code version: {listed}."
+
+
 def write_page(rows: list[dict[str, Any]], path: Path) -> None:
     """Replace everything after the marker of the page."""
     rows = sorted(rows, key=lambda row: row["family"])
@@ -53,14 +59,16 @@ def write_page(rows: list[dict[str, Any]], path: Path) -> None:
         lines.append(f"| {label} | {numbers} |")
     lines += [
         "",
-        f"Of {len(tested)} families with attention.",
+        f"Of {len(tested)} families with attention. {_versions(rows)}",
         "",
         "## Families with attention",
         "",
     ]
-    lines += ["| family | class | capture | look | softmax | why not |", "| --- " * 6 + "|"]
+    lines += ["| family | class | capture | look | from | softmax | why not |"]
+    lines += ["| --- " * 7 + "|"]
     for row in tested:
-        marks = " | ".join(MARKS[row[check][0]] for check in CHECKS)
+        capture, look, softmax = (MARKS[row[check][0]] for check in CHECKS)
+        marks = f"{capture} | {look} | {row['reads']} | {softmax}"
         lines.append(f"| {row['family']} | {row['class']} | {marks} | {reason(row)} |")
     lines += ["", "## Not tested", "", "| family | class | why |", "| --- | --- | --- |"]
     for row in rows:

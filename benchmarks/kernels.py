@@ -1,7 +1,7 @@
 """Kernel and recurrent attention compared with exact attention and with other algorithms.
 
     python benchmarks/kernels.py [--threads 1 2] [--repeats 3] [--json FILE] [--only causal ...]
-    attnlab bench show FILE --into docs/benchmarks.md --mark kernels
+    attnlab bench show FILE --into docs/reference/measurements.md --mark kernels
 
 8 heads of size 64, 64 features, batch 1, float32. Everything takes turns in one run, and the median
 CPU time of all threads counts, so a busy machine changes the ratios little. Short calls repeat to

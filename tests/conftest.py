@@ -17,6 +17,7 @@ from attnlab.tasks.summary import _docstrings as docstrings
 from tests.support.browser import Watched, chromium
 from tests.support.course_files import write_files
 from tests.support.knowledge_runs import make_runs
+from tests.support.private_cache import private_cache
 
 # No deadline: the machines are shared, and a slow example is not a wrong one. The same examples in
 # every run, so that a failure in CI is the failure at home.
@@ -55,7 +56,7 @@ def client(all_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     model = tmp_path_factory.mktemp("models") / "gpt2"
     small("gpt2").save_pretrained(model)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", private_cache(tmp_path_factory.mktemp("cache")))
         with studio_client(all_runs, [model]) as client:
             yield client
 
@@ -81,7 +82,7 @@ def few_docstrings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library = docstrings.package_roots()[docstrings.STANDARD]
     few = {name: library / name for name in ("email", "json", "logging")}
     monkeypatch.setattr(docstrings, "package_roots", lambda: few)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", private_cache(tmp_path / "cache"))
 
 
 @pytest.fixture

@@ -80,6 +80,7 @@ TOPICS = {
     "efficient": "Other efficient mechanisms, and the alternatives",
     "trained": "What trained models do",
     "abilities": "What small models learn",
+    "effects": "What changes the prediction",
     "own": "Added by attnlab",
 }
 

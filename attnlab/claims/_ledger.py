@@ -30,13 +30,16 @@ class FigureAndPlot:
 _figure_and_plot = TypeAdapter(FigureAndPlot)
 
 
-def make_ledger(results: Sequence[Result], *, seed: int, size: Size) -> dict[str, Any]:
-    """The results of one run as JSON, in the registry's order."""
+def make_ledger(
+    results: Sequence[Result], *, seed: int, size: Size, seeds: int = 1
+) -> dict[str, Any]:
+    """The results of one run as JSON, in the registry's order. `seed` is the first of `seeds`."""
     order = {name: number for number, name in enumerate(CLAIMS)}
     return {
         "format": FORMAT,
         "version": VERSION,
         "seed": seed,
+        "seeds": seeds,
         "size": size,
         "versions": {"attnlab": attnlab.__version__, "torch": str(torch.__version__)},
         "topics": TOPICS,

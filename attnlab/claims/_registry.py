@@ -29,6 +29,7 @@ FILES = (
     *("trained_summary",),
     *("abilities_recall", "abilities_positions", "abilities_structure"),
     *("abilities_variants", "abilities_sinks"),
+    *("effects_attention", "effects_heads", "effects_knowledge"),
     *("added_by_attnlab",),
 )
 for _file in FILES:

@@ -13,6 +13,7 @@ from typing import Any
 
 from attnlab._safe_files import write_text
 from attnlab.claims._claim import Size
+from attnlab.models import Decoder
 from attnlab.tasks.knowledge import _training as recipe
 from attnlab.tasks.knowledge._answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge._data import title_of
@@ -77,16 +78,17 @@ def learn_world(seed: int, size: Size, corpus: str = "even") -> WorldAnswers:
     world = make_world(WorldConfig(seed=seed, **scale.world))
     names = made_up_names(scale.made_up_people, seed, {person.name for person in world.people})
     with tempfile.TemporaryDirectory() as folder:
-        model, encoding = _train(Path(folder), world, scale, seed, corpus)
+        model, encoding = train_on_world(Path(folder), world, scale, seed, corpus)
         questions = [question for question, _ in world.held_out]
         answers = answer_with_confidence(model, encoding, questions)
         made_up = answer_with_confidence(model, encoding, [f"Where was {n} born?" for n in names])
     return WorldAnswers(world, answers, dict(zip(names, made_up, strict=True)))
 
 
-def _train(
-    folder: Path, world: World, scale: WorldScale, seed: int, corpus: str
-) -> tuple[Any, KnowledgeTextEncoding]:
+def train_on_world(
+    folder: Path, world: World, scale: WorldScale, seed: int, corpus: str = "even"
+) -> tuple[Decoder, KnowledgeTextEncoding]:
+    """Train in an empty folder. `corpus` as in `learn_world`."""
     world.write(folder / "world")
     lines, pairs = folder / "world" / "corpus.txt", folder / "world" / "train.tsv"
     passes = 1.0
@@ -100,7 +102,7 @@ def _train(
         write_text(lines, "".join(f"{line}\n" for line in repeated))
         passes = len(world.corpus) / len(repeated)  # so that it trains equally long
     shared: dict[str, Any] = {
-        "corpus": lines, "pairs": pairs, "training": {"seed": seed}, "quiet": True,
+        "corpus": lines, "pairs": pairs, "training": {"seed": seed}, "made_up": 0.0, "quiet": True,
     }  # fmt: skip
     model_options: dict[str, Any] = {"model": scale.model, "tokenizer": "bpe:600"}
     if corpus == "none":
@@ -115,4 +117,5 @@ def _train(
             folder / "read", out=folder / "asked", epochs=scale.finetuning_epochs, **shared
         )
     model, tokens, _ = load_knowledge(folder / "asked")
+    assert isinstance(model, Decoder)
     return model, KnowledgeTextEncoding(tokens)

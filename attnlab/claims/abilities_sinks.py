@@ -101,8 +101,9 @@ def sink_weight(model: Decoder) -> float:
     softmax, a_i = e^(s_i) / (1 + sum_j e^(s_j)), has a key of score 0 without a value, and the
     weights may sum to nearly 0. Here a head is needed only after trigger tokens. The figure is the
     weight of the other queries on the first token; the sink must be there with softmax, or there
-    is nothing to remove. The models have one layer and one head; large models have more reasons
-    for sinks.""",
+    is nothing to remove; its size differs between trainings, so that five are too few to show it
+    with every seed. The models have one layer and one head; large models have more reasons for
+    sinks.""",
     judge=Every(
         Below(0.1, "weight on the first token with off-by-one softmax"),
         [Above(0.2, "weight on the first token with softmax")],

@@ -18,7 +18,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims.judges import Above, exact
 from attnlab.claims.temperature import sample_normal
-from attnlab.layers import NORMS, FeedForward, MultiHead
+from attnlab.feed_forward import NORMS, FeedForward
+from attnlab.layers import MultiHead
 from attnlab.mask import Mask
 from attnlab.report import Series
 

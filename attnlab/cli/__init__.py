@@ -49,6 +49,11 @@ app.command(
     help="See what a model attends to, in a page that works offline.",
 )
 app.command(
+    "attnlab.cli.models:models",
+    name="models",
+    help="List the models on this machine to look at, and how to get more.",
+)
+app.command(
     "attnlab.cli.claims:app",
     name="claims",
     help="Test well-known claims about attention by experiment.",
@@ -82,6 +87,16 @@ app.command(
     "attnlab.cli.abilities:abilities",
     name="abilities",
     help="List small tasks that show what a mechanism can do, such as recall and copy.",
+)
+app.command(
+    "attnlab.cli.convert:convert",
+    name="convert",
+    help="Replace softmax in a pretrained model by a cheaper mechanism, and train it to agree.",
+)
+app.command(
+    "attnlab.cli.export:export",
+    name="export",
+    help="Write a run as a folder that Hugging Face transformers loads.",
 )
 app.command(compare_command.app)
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,6 +18,7 @@ from attnlab.claims._ledger import make_ledger
 from attnlab.claims._ledger_markdown import ledger_markdown
 from attnlab.claims._ledger_page import save_claims, save_playground
 from attnlab.claims._ledger_terminal import format_statement, print_claim, print_table
+from attnlab.claims._several_seeds import combine_results
 from attnlab.report import check_figure, check_page, save_figure
 
 app = create_app("claims", "Test well-known claims about attention by experiment.")
@@ -34,6 +36,13 @@ def claims(
     topic: Annotated[str | None, option("Test the claims of one topic, by number or name.")] = None,
     size: Sizes = "small",
     seed: Seed = 0,
+    seeds: Annotated[
+        int,
+        option(
+            "Number of seeds to test each claim with: --seed and the following ones. A verdict "
+            "that differs between seeds is undecided."
+        ),
+    ] = 1,
     json: Annotated[Path | None, option("JSON file to write, with all results.")] = None,
     html: Annotated[Path | None, option("HTML page to write.")] = None,
     markdown: Annotated[Path | None, option("Markdown file to write.")] = None,
@@ -55,11 +64,13 @@ def claims(
     for path in filter(None, (json, markdown)):
         if not path.parent.is_dir():
             raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
+    if seeds < 1:
+        raise ValueError(f"--seeds is {seeds}; give 1 or more")
     if html is not None:
         check_page(html, overwrite)
-    results = run_with_progress(selected, seed, size, processes)
+    results = run_seeds(selected, range(seed, seed + seeds), size, processes)
     print_table(results, Console())
-    results_ledger = make_ledger(results, seed=seed, size=size)
+    results_ledger = make_ledger(results, seed=seed, seeds=seeds, size=size)
     if json is not None:
         write_json(json, results_ledger)
         print(json)
@@ -106,6 +117,17 @@ def playground(
     check_page(out, overwrite)
     save_playground(out, overwrite)
     print(out)
+
+
+def run_seeds(
+    selected: list[Claim], seeds: Sequence[int], size: Size, processes: int | None
+) -> list[Result]:
+    """One result for each claim, in the order of the registry."""
+    runs = {seed: run_with_progress(selected, seed, size, processes) for seed in seeds}
+    return [
+        combine_results(dict(zip(runs, results, strict=True)))
+        for results in zip(*runs.values(), strict=True)
+    ]
 
 
 def run_with_progress(

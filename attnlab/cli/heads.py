@@ -27,7 +27,7 @@ class HeadReportOptions(ReportOptions):
     outputs=HeadReportOptions,
 )
 def heads(
-    model: Annotated[Path, option("Folder of an attnlab or Hugging Face model.")],
+    model: Annotated[Path, option("Folder of a model, or a name that `attnlab models` lists.")],
     /,
     *,
     text: Annotated[

@@ -17,7 +17,7 @@ class LensReportOptions(ReportOptions):
 
 @flatten_options(outputs=LensReportOptions)
 def lens(
-    model: Annotated[Path, option("Folder of an attnlab or Hugging Face model.")],
+    model: Annotated[Path, option("Folder of a model, or a name that `attnlab models` lists.")],
     /,
     *,
     text: Annotated[str | None, option("Text for the model to read.")] = None,

@@ -10,8 +10,10 @@ from attnlab.interpret._options import LookOptions
 
 Options = options_of(
     LookOptions,
-    without=("tokenizer", "compare_tokenizer"),
+    without=("tokenizer", "compare_tokenizer", "progress"),
     compare=Path | None,
+    inputs=Path | None,
+    answer=str | None,
     layers=list[int] | None,
     heads=list[int] | None,
 )
@@ -20,7 +22,8 @@ Options = options_of(
 @flatten_options(options=Options)
 def look(
     model: Annotated[
-        Path, option("Folder of an attnlab or Hugging Face model, or a capture file.")
+        Path,
+        option("Folder of a model, a name that `attnlab models` lists, or a capture file."),
     ],
     /,
     *,
@@ -31,11 +34,16 @@ def look(
     overwrite: Annotated[bool, flag("Replace the file of --out.")] = False,
 ) -> None:
     """See what a model attends to, in a page that works offline."""
+    from attnlab.cli._report_options import ProgressBar
     from attnlab.interpret._look import check_out
     from attnlab.interpret._look import look as look_at
     from attnlab.interpret._terminal_summary import print_summary
 
     check_out(out, overwrite)
-    looked = look_at(model, **option_values(options))
+    with ProgressBar() as bar:
+        values = option_values(options)
+        if values["effects"]:
+            values["progress"] = bar.counting("effects of heads")
+        looked = look_at(model, **values)
     looked.save(out, overwrite=overwrite)
     print_summary(looked, out)

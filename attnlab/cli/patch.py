@@ -17,7 +17,7 @@ class PatchReportOptions(ReportOptions):
 
 @flatten_options(outputs=PatchReportOptions)
 def patch(
-    model: Annotated[Path, option("Folder of an attnlab or Hugging Face model.")],
+    model: Annotated[Path, option("Folder of a model, or a name that `attnlab models` lists.")],
     /,
     *,
     clean: Annotated[str, option("Text after which the model gives the answer.")],

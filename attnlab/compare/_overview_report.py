@@ -99,7 +99,7 @@ def overview_report(
         measurements=measurements,
     )
     details = [_problems(cells)] if any(cell.problem for row in cells for cell in row) else []
-    sections = [section, *details, _sizes(attention, results)]
+    sections = [section, *details, *_sizes(attention, results)]
     return Report("overview", "Attention mechanisms compared: abilities", sections)
 
 
@@ -174,23 +174,21 @@ def _method(results: Mapping[str, ComparisonResult], quick: bool) -> str:
     )
 
 
-def _column(cell: OverviewCell) -> str:
-    if cell.chance is None:
-        return cell.ability
-    return f"{cell.ability} (chance {format_metric(cell.chance, cell.metric)})"
-
-
 def _heatmap(cells: Sequence[Sequence[OverviewCell]]) -> Figure:
     columns = list(zip(*cells, strict=True))
     scores = [_scores(column) for column in columns]
+    chances = [column[0].chance if column[0].metric.percent else None for column in columns]
     plot = Heatmap(
         "ability",
         "mechanism",
         "score",
-        [_column(cell) for cell in cells[0]],
-        [row[0].mechanism for row in cells],
-        [[scores[j][i] for j in range(len(columns))] for i in range(len(cells))],
-        texts=[[cell.text for cell in row] for row in cells],
+        [cell.ability for cell in cells[0]],
+        [*(row[0].mechanism for row in cells), "chance"],
+        [
+            *([column[i] for column in scores] for i in range(len(cells))),
+            [None if chance is None else round(chance, 3) for chance in chances],
+        ],
+        texts=[*([cell.text for cell in row] for row in cells), _chances(cells[0])],
         written=True,
     )
     note = "The score is the accuracy. An empty cell has no result; the table says why."
@@ -213,16 +211,19 @@ def _scores(column: Sequence[OverviewCell]) -> list[float | None]:
 
 def _table(cells: Sequence[Sequence[OverviewCell]]) -> Table:
     rows: list[list[Cell]] = [[row[0].mechanism, *(_short(cell) for cell in row)] for row in cells]
-    chance: list[Cell] = [
-        None if cell.chance is None else format_metric(cell.chance, cell.metric)
-        for cell in cells[0]
-    ]
-    rows.append(["chance", *chance])
+    rows.append(["chance", *_chances(cells[0])])
     titles = [
         cell.ability if cell.metric.percent else f"{cell.ability}: {cell.metric.title}"
         for cell in cells[0]
     ]
     return Table("Accuracy of each mechanism", ["mechanism", *titles], rows)
+
+
+def _chances(cells: Sequence[OverviewCell]) -> list[str]:
+    """The chance level of each ability; a dash for a task without one."""
+    return [
+        "–" if cell.chance is None else format_metric(cell.chance, cell.metric) for cell in cells
+    ]
 
 
 def _short(cell: OverviewCell) -> str:
@@ -240,8 +241,9 @@ def _problems(cells: Sequence[Sequence[OverviewCell]]) -> Section:
     return Section("failed", "Failed runs", blocks=[table])
 
 
-def _sizes(attention: Sequence[str], results: Mapping[str, ComparisonResult]) -> Section:
-    """Parameters, bytes of state and minutes of each mechanism, by ability."""
+def _sizes(attention: Sequence[str], results: Mapping[str, ComparisonResult]) -> list[Section]:
+    """Parameters, bytes of state and minutes of each mechanism, by ability; nothing if all runs
+    failed."""
     rows: list[list[Cell]] = []
     for ability, result in results.items():
         for name in attention:
@@ -253,4 +255,5 @@ def _sizes(attention: Sequence[str], results: Mapping[str, ComparisonResult]) ->
                 rows.append([ability, name, f"{last.parameters:,}", state, steps, minutes])
     header = ["ability", "mechanism", "parameters", "state bytes", "steps", "minutes"]
     note = "Of one run. state bytes: the decoding state of one row after the longest test row."
-    return Section("sizes", "Sizes and time", blocks=[Table("Sizes", header, rows, note)])
+    table = Table("Sizes", header, rows, note)
+    return [Section("sizes", "Sizes and time", blocks=[table])] if rows else []

@@ -42,9 +42,9 @@ class GridProgress:
 
     def __enter__(self) -> GridProgress:
         for plan in self.plans:
-            for note in plan.comparison.notes(plan.trials):
-                self.print(note)
-            self.print(_header(plan))
+            name = f"{plan.folder.name}: " if self.several else ""
+            for note in (*plan.comparison.notes(plan.trials), _header(plan)):
+                self.print(f"{name}{note}")
         if self.bar is not None:
             self.bar.start()
             self._update_bar()
@@ -68,11 +68,11 @@ class GridProgress:
     def end(self, job: TrialJob, text: str) -> None:
         self.time_left.end(job)
         left = self.time_left.text(self.waiting)
+        text = f"{text}; {left}" if left else text
         if self.slots == 1 and self.bar is None:
             self.print(f"    {text}")
         else:
-            rest = f"; {left}" if left else ""
-            self.print(f"{self.done} of {self.total}: {self._name(job)}: {text}{rest}")
+            self.print(f"{self.done} of {self.total}: {self._name(job)}: {text}")
         self._update_bar()
 
     def _name(self, job: TrialJob) -> str:

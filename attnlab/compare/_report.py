@@ -184,9 +184,12 @@ def measurement(comparison: Comparison, attempt: Attempt) -> dict[str, Value]:
     """One run as a flat row, for CSV and JSON."""
     trial = attempt.trial
     row: dict[str, Value] = {"contender": trial.contender, "mechanism": trial.variant}
-    if comparison.sweep_title:
-        row[comparison.sweep_title] = displayed_sweep_value(comparison, trial)
-    row |= {"rate": trial.rate, "seed": trial.seed, "run": trial.folder, **dict(trial.model)}
+    sizes: dict[str, Value] = dict(trial.model)
+    if swept := comparison.sweep_title:
+        row[swept] = displayed_sweep_value(comparison, trial)
+        if swept in sizes:  # equal states may change the swept width itself
+            sizes[f"own {swept}"] = sizes.pop(swept)
+    row |= {"rate": trial.rate, "seed": trial.seed, "run": trial.folder, **sizes}
     if isinstance(attempt, Failure):
         return {**row, "problem": attempt.problem}
     outcome = attempt.outcome

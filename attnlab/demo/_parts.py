@@ -37,12 +37,10 @@ from attnlab.tasks.knowledge import _training as recipe
 from attnlab.tasks.knowledge._audit import ask
 from attnlab.tasks.knowledge._audit import audit as audit_run
 from attnlab.tasks.knowledge._audit_report import audit_report, save_audit
-from attnlab.tasks.knowledge._certainty import Certainty
+from attnlab.tasks.knowledge._certainty import AnswerVerdict
 from attnlab.tasks.knowledge._data import Library
 from attnlab.tasks.knowledge._learn import learn
 from attnlab.training import Run
-
-MADE_UP_EXAMPLES = 2  # made-up people among the example answers
 
 
 @dataclass(frozen=True)
@@ -191,13 +189,10 @@ def audit(demo: Demo, report: ProgressCallback) -> list[Section]:
 def _answers(demo: Demo, data: dict[str, Any]) -> Section:
     """A few answers of each kind, next to those of the model that never read."""
     examples = _examples(data["answers"])
-    relation = Certainty.load(demo.out / LEARNED).relations[0]
-    made_up = [
-        relation.ask(example["name"]) for example in data["made_up"]["examples"][:MADE_UP_EXAMPLES]
-    ]
-    expected = {example["question"]: example["gold"] for example in examples} | dict.fromkeys(
-        made_up
-    )
+    made_up = [kind["examples"][0]["question"] for kind in data["made_up"]["kinds"]]
+    off_topic = [example["question"] for example in data["off_topic"]["examples"][:1]]
+    expected = {example["question"]: example["gold"] for example in examples}
+    expected |= dict.fromkeys([*made_up, *off_topic])
     unread = dict.fromkeys(expected, "–")
     if "none" in demo.seconds:
         unread = {
@@ -206,20 +201,25 @@ def _answers(demo: Demo, data: dict[str, Any]) -> Section:
     rows = []
     for answer, verdict in ask(demo.out / LEARNED, list(expected)):
         gold = expected[answer.question]
-        if gold is None:
+        if answer.question in off_topic:
+            truth = "No line is about this."
+        elif gold is None:
             truth = "There is no such person, so no answer is correct."
         else:
             truth = "✓ correct" if gold == answer.text else f"✗ The line says {gold}."
+        refused = verdict in (AnswerVerdict.UNREAD, AnswerVerdict.OTHER)
+        text = f"(it would guess {answer.text})" if refused else answer.text
         confidence = f"{answer.confidence:.0%}"
         rows.append(
-            [answer.question, answer.text, verdict, confidence, truth, unread[answer.question]]
+            [answer.question, text, str(verdict), confidence, truth, unread[answer.question]]
         )
     findings = [
         f"“{LEARNED_TITLE}” reports its confidence with each answer. Thresholds, fitted on "
-        "training "
-        "questions that were set aside, turn it into “known”, “unsure” or “guess”. The table shows "
-        "its first two answers, the least confident correct answer, the most confident mistake and "
-        "a guess, if there are any, and two people who do not exist.",
+        "training questions that were set aside and on made-up names, turn it into “known”, "
+        "“unsure” or “guess”; or it says that a name is not in what it read. The table shows its "
+        "first two answers, the least confident correct answer, a mistake that it called known and "
+        "a guess, if there are any, two people who do not exist, and a question about something "
+        "else.",
     ]
     header = ["question", "answer", "verdict", "confidence", "truth", "a model that never read"]
     table = Table("", header, rows, drop=["a model that never read", "confidence"])
@@ -227,9 +227,11 @@ def _answers(demo: Demo, data: dict[str, Any]) -> Section:
 
 
 def _examples(answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first two, the least confident correct one, the most confident mistake, and a guess."""
+    """The first two, the least confident correct one, the surest mistake that was called known, and
+    a guess."""
     by_doubt = sorted(answers, key=lambda each: each["confidence"])
-    wrong = [each for each in reversed(by_doubt) if not each["correct"]]
+    known = [each for each in reversed(by_doubt) if each["verdict"] == AnswerVerdict.KNOWN]
+    wrong = [each for each in known if not each["correct"]]
     right = [each for each in by_doubt if each["correct"]]
     guessed = [each for each in by_doubt if each["verdict"] == "guess"]
     examples = [*answers[:2], *right[:1], *wrong[:1], *guessed[:1]]

@@ -71,6 +71,9 @@ def _mistakes(score: MethodScore) -> str:
     if not score.mistakes:
         return ""
     kind = "most of them" if score.decoys > score.mistakes / 2 else "some of them"
+    if score.mistakes == 1:
+        verb = "names" if score.decoys else "does not name"
+        return f" Its one mistake {verb} the distractor: the other city in the person's line."
     if not score.decoys:
         return f" None of its {score.mistakes} mistakes names the distractor of the person's line."
     return (

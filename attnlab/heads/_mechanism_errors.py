@@ -142,10 +142,17 @@ class HeadListener:
         self.window, self.calls = self.window + 1, 0
 
     def select_heads(
-        self, name: str, *, batch: int, heads: int, queries: int, keys: int
+        self,
+        name: str,
+        *,
+        batch: int,
+        heads: int,
+        queries: int,
+        keys: int,
+        usual: list[int] | None = None,
     ) -> list[int] | None:
         del name, batch, queries, keys
-        return list(range(heads))
+        return usual or list(range(heads))
 
     def reserve_memory(self, name: str, *, heads: int, queries: int, keys: int) -> None:
         """Nothing to do: the listener keeps no weights."""

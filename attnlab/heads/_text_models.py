@@ -95,6 +95,9 @@ class AttnlabTextReader(TextModelReader):
     def encode(self, text: str) -> list[int]:
         return self.inspected.tokenizer.encode(text)
 
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        return self.inspected.tokenizer.added_ids
+
     def run(self, window: InputWindow) -> Tensor:
         out: Tensor = self.model(window.ids)
         return out

@@ -9,6 +9,7 @@ Letters: B batch, T queries, S keys, H heads, M value size.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -30,10 +31,17 @@ from attnlab.huggingface._mask_arguments import read_row_mask, without_free_slot
 from attnlab.huggingface._observe_attention import Editor, editing
 from attnlab.huggingface._record_call import CallArguments, fill_call
 from attnlab.interpret._attention_call import AttentionCall
-from attnlab.interpret._attention_sites import AttentionSite, HeadEdit, WeightEdit, checked_edit
+from attnlab.interpret._attention_sites import (
+    AttentionSite,
+    HeadEdit,
+    WeightEdit,
+    checked_edit,
+    same_type,
+)
 from attnlab.interpret._inspected_model import BatchOutput
 
 HEAD_COUNTS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nh")
+TIME_FIRST = re.compile(r"\b\w*_len, (bsz|batch_size), \w+ = \w+\.(size\(\)|shape)")
 PROJECTION = re.compile(r"(^|\.)(o|o_proj|out_proj|out|wo|c_proj|dense|out_lin|proj|fc_out)$")
 
 
@@ -131,14 +139,19 @@ class ProjectionSite(HuggingFaceSite):
                 "interface and has no output projection that attnlab knows, so its heads cannot be "
                 "changed"
             )
-        H = self.heads
+        H, time_first = self.heads, _is_time_first(self.module)
 
         def change(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
             del module
             joined, *rest = args  # (B, T, H M)
-            if joined.shape[-1] % H:
-                raise ValueError(f"{self.name}: {joined.shape[-1]} outputs are not {H} heads")
-            return (edit(joined.unflatten(-1, (H, -1))).flatten(-2), *rest)
+            if joined.dim() != 3 or joined.shape[-1] % H:
+                raise ValueError(
+                    f"{self.name}: its outputs {tuple(joined.shape)} are not those of {H} heads "
+                    "for each token, so its heads cannot be changed"
+                )
+            joined = joined.transpose(0, 1) if time_first else joined
+            changed = edit(joined.unflatten(-1, (H, -1))).flatten(-2)
+            return (changed.transpose(0, 1) if time_first else changed, *rest)
 
         projection = self.module.get_submodule(names[-1])
         return _removed(projection.register_forward_pre_hook(change))
@@ -150,7 +163,9 @@ class ProjectionSite(HuggingFaceSite):
             if joined.dim() != 3 or joined.shape[-1] != getattr(module, "all_head_size", None):
                 raise ValueError(f"{self.name}: its output is not one vector for each head")
             changed = edit(joined.unflatten(-1, (self.heads, -1))).flatten(-2)
-            return (changed, *output[1:]) if isinstance(output, tuple) else changed
+            return (
+                same_type(output, (changed, *output[1:])) if isinstance(output, tuple) else changed
+            )
 
         return change
 
@@ -162,6 +177,14 @@ class ProjectionSite(HuggingFaceSite):
             f"{self.name}: does not use transformers' attention interface, so its weights cannot "
             'be changed; ablate its heads with how="zero", "mean" or "resample"'
         )
+
+
+def _is_time_first(module: nn.Module) -> bool:
+    """Whether a layer computes with (T, B, W), as FSMT's do. Its code says so; shapes cannot."""
+    try:
+        return bool(TIME_FIRST.search(inspect.getsource(type(module).forward)))
+    except (OSError, TypeError):  # without source
+        return False
 
 
 def _head_count(module: nn.Module, model: nn.Module) -> int | None:
@@ -178,12 +201,22 @@ def _removed(handle: torch.utils.hooks.RemovableHandle) -> Iterator[None]:
         handle.remove()
 
 
+def run_options(model: Any, kind: str) -> dict[str, bool]:
+    """Arguments of a forward besides its inputs, as far as it takes them."""
+    options = {"return_dict": True}
+    if kind not in ("encoder", "vision"):
+        options["use_cache"] = False
+    accepted = inspect.signature(model.forward).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in accepted.values()):
+        return options
+    return {name: value for name, value in options.items() if name in accepted}
+
+
 def predict(model: Any, inputs: dict[str, Tensor], kind: str) -> BatchOutput:
     """Run a model on the inputs of a `PreparedInput`, of any batch size."""
     inputs = {"input_ids" if name == "ids" else name: x for name, x in inputs.items()}
-    options = {} if kind in ("encoder", "vision") else {"use_cache": False}
     try:
-        out = model(**inputs, return_dict=True, **options)
+        out = model(**inputs, **run_options(model, kind))
     except ValueError as error:
         if "\n" not in str(error):
             raise

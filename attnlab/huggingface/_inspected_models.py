@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,21 @@ from torch import Tensor, nn
 
 from attnlab._short_repr import one_line
 from attnlab.huggingface._attention_modules import is_huggingface
-from attnlab.huggingface._attention_sites import huggingface_sites, predict
-from attnlab.huggingface._image_inputs import read_image
+from attnlab.huggingface._attention_sites import huggingface_sites, predict, run_options
+from attnlab.huggingface._input_roles import check_roles, model_kind, roles_of
 from attnlab.huggingface._load_model import is_panic, load_with_notes
+from attnlab.huggingface._media_inputs import MediaReader
 from attnlab.huggingface._observe_attention import listen
+from attnlab.huggingface._processors import NEEDED, Processors
+from attnlab.huggingface._tensor_inputs import (
+    floating_tensors,
+    media_of,
+    read_tensors,
+    sequences_of,
+)
 from attnlab.huggingface._token_words import HuggingFaceTokens
 from attnlab.interpret._adapters import ModelAdapter
+from attnlab.interpret._arrangement import Role
 from attnlab.interpret._attention_call import CallListener
 from attnlab.interpret._attention_sites import AttentionSite
 from attnlab.interpret._inspected_model import (
@@ -32,18 +42,11 @@ from attnlab.interpret._inspected_model import (
     move_to_model,
 )
 from attnlab.interpret._options import LookInput
-from attnlab.interpret._records import ModelKind, Sequence
-
-OTHER_INPUTS = {
-    "input_features": "sound",
-    "input_values": "sound",
-    "pixel_values_videos": "videos",
-    "past_values": "time series",
-}
+from attnlab.interpret._records import Sequence
 
 
 class InspectedHuggingFaceModel(InspectedModel):
-    """A transformers model with its tokenizer or image processor."""
+    """A transformers model with its tokenizer, image processor or feature extractor."""
 
     source = "huggingface"
     model: Any  # typed by its library, whose attributes differ from model to model
@@ -51,18 +54,29 @@ class InspectedHuggingFaceModel(InspectedModel):
     def __init__(
         self, model: Any, processor: Any, label: str, notes: list[str] | None = None
     ) -> None:
-        self.model, self.processor, self.label = model, processor, label
+        self.model, self.label = model, label
         self.notes = notes or []
-        reason = unsupported_input(model)
-        if reason:
-            raise ValueError(f"{label}: a {type(model).__name__} {reason}")
         self.kind = model_kind(model)
+        self.processors = Processors.of(processor)
+        self.roles = roles_of(model)
+        self.accepted = set(inspect.signature(model.forward).parameters)
+        tokenizer = None if self.kind == "vision" else self.processors.text
+        self.tokens = None if tokenizer is None else HuggingFaceTokens(tokenizer)
+
+    def processor_of(self, role: Role) -> Any:
+        """The part of the processor that reads a text, an image or a sound."""
+        processor = getattr(self.processors, role)
         if processor is None:
-            needed = "image processor" if self.kind == "vision" else "tokenizer"
             raise ValueError(
-                f"{label}: has no {needed}; give one as tokenizer=, or save it in the folder"
+                f"{self.label}: has no {NEEDED[role]}; give one as tokenizer=, or save it in the "
+                "folder"
             )
-        self.tokens = None if self.kind == "vision" else HuggingFaceTokens(processor)
+        return processor
+
+    @property
+    def processor(self) -> Any:
+        """The tokenizer, or the image processor of a vision model."""
+        return self.processor_of("image" if self.kind == "vision" else "text")
 
     @property
     def words(self) -> HuggingFaceTokens:
@@ -71,15 +85,27 @@ class InspectedHuggingFaceModel(InspectedModel):
 
     @property
     def mask_id(self) -> int | None:
-        mask = getattr(self.processor, "mask_token_id", None)
+        mask = getattr(self.processors.text, "mask_token_id", None)
         return mask if isinstance(mask, int) else None
+
+    def check_input(self, look_input: LookInput) -> None:
+        check_roles(self, look_input)
+        if look_input.inputs is not None:
+            return
+        if look_input.image is not None and self.kind != "vision":
+            look_input = replace(look_input, image=None, text=look_input.text or "")
+        if look_input.sound is not None:
+            look_input = replace(look_input, sound=None, text=look_input.text or "")
+        super().check_input(look_input)
 
     def prepare(self, look_input: LookInput) -> PreparedInput:
         self.check_input(look_input)
-        if self.kind == "vision":
-            assert look_input.image is not None
+        if look_input.inputs is not None:
+            return self._tensors(look_input.inputs)
+        if look_input.image is not None or look_input.sound is not None:
             with self.one_line_errors():
-                return read_image(self.model, self.processor, look_input.image)
+                return MediaReader(self).read(look_input)
+        self.processor_of("text")
         encoding, hints = self._read(
             look_input.text or "", look_input.pair if self.kind == "encoder" else None
         )
@@ -101,33 +127,32 @@ class InspectedHuggingFaceModel(InspectedModel):
             if look_input.pair is not None and "token_type_ids" in encoding
             else None
         )
-        sequence = self._sequence("text", ids, hints, segments, prompt)
+        sequence = self.sequence_of("text", ids, hints, segments, prompt)
         predicted = 0 if self.kind == "decoder" else None
         return PreparedInput(encoding, [sequence], predicted, tuple(ids), notes)
 
     def run(self, prepared: PreparedInput) -> ModelOutput:
-        options = {} if self.kind in ("encoder", "vision") else {"use_cache": False}
         with self.one_line_errors():
             inputs = move_to_model(self.model, prepared.inputs)
-            out = self.model(**inputs, return_dict=True, **options)
-        logits = next(_tensors(getattr(out, "logits", None)), None)
+            out = self.model(**inputs, **run_options(self.model, self.kind))
+        logits = next(floating_tensors(getattr(out, "logits", None)), None)
         if logits is not None and logits.dim() == 3:
-            if self.kind in ("decoder", "encoder-decoder"):
+            if prepared.predicted is not None and logits.shape[1] == len(prepared.ids):
                 return ModelOutput(logits[0], "next")
-            masked = getattr(self.processor, "mask_token_id", None)
-            if masked in prepared.ids and logits.shape[2] == self.model.config.vocab_size:
+            masked, vocabulary = self.mask_id, getattr(self.model.config, "vocab_size", None)
+            if masked in prepared.ids and logits.shape[2] == vocabulary:
                 return ModelOutput(logits[0], "masked", prepared.ids.index(masked))
         if logits is not None and logits.dim() == 2:
             return ModelOutput(logits[0], "classes")
         vectors = getattr(out, "last_hidden_state", logits)
         if vectors is None:
-            vectors = next(_tensors(dict(out)), None)
+            vectors = next(floating_tensors(out), None)
         if vectors is None:
             raise ValueError(f"{self.label}: a {type(self.model).__name__} returns no vectors")
         return ModelOutput(vectors[0].reshape(-1, vectors.shape[-1]), "vectors")
 
     def token(self, index: int) -> str:
-        return self.words.text(index)
+        return str(index) if self.tokens is None else self.words.text(index)
 
     def plain_ids(self, text: str) -> list[int]:
         _check_text(text)
@@ -145,10 +170,23 @@ class InspectedHuggingFaceModel(InspectedModel):
             torch.manual_seed(seed)
             fresh = type(self.model)(copy.deepcopy(self.model.config)).eval()
         fresh.to(self.model.device, self.model.dtype)
-        return InspectedHuggingFaceModel(fresh, self.processor, f"{self.label}, untrained")
+        return InspectedHuggingFaceModel(fresh, self.processors.whole, f"{self.label}, untrained")
 
     def libraries(self) -> dict[str, str]:
         return {"transformers": str(import_module("transformers").__version__)}
+
+    def _tensors(self, given: Any) -> PreparedInput:
+        inputs = read_tensors(self.model, given)
+        sequences = sequences_of(inputs, self.tokens)
+        ids = sequences[-1].ids if sequences else None
+        predicts = self.kind in ("decoder", "encoder-decoder") and ids is not None
+        return PreparedInput(
+            inputs,
+            sequences,
+            len(sequences) - 1 if predicts else None,
+            tuple(ids or ()),
+            media=media_of(self.model, inputs),
+        )
 
     def _read(self, text: str, pair: str | None) -> tuple[dict[str, Tensor], list[object]]:
         """The tokenizer's outputs that the model accepts (some tokenizers return token types for
@@ -200,23 +238,31 @@ class InspectedHuggingFaceModel(InspectedModel):
         notes: list[str],
     ) -> PreparedInput:
         ids = encoding["input_ids"][0].tolist()
+        source = self.sequence_of("source", ids, hints, None, None)
+        target, more = self.read_target(encoding, look_input)
+        inputs = {**encoding, "decoder_input_ids": torch.tensor([target.ids])}
+        return PreparedInput(inputs, [source, target], 1, tuple(target.ids or ()), [*notes, *more])
+
+    def read_target(
+        self, encoding: dict[str, Tensor], look_input: LookInput
+    ) -> tuple[Sequence, list[str]]:
+        """The decoder's tokens, given or generated, and notes."""
+        start, notes = self.decoder_start_id, list[str]()
+        hints: list[object]
         if look_input.pair is not None:
             _check_text(look_input.pair)
             second = self.processor(text_target=look_input.pair, return_tensors="pt")
-            target, prompt = [self.decoder_start_id, *second["input_ids"][0].tolist()], None
-            target_hints = [None, *self.words.word_hints(second)]
-            notes = [*notes, *self._unknown_note(target[1:])]
+            target, hints = second["input_ids"][0].tolist(), self.words.word_hints(second)
+            notes = self._unknown_note(target)
+            prompt = None
         else:
             count = self.new_token_count(look_input, 1, self.limit("decoder"))
             target = self.generate_ids(encoding, count)
-            prompt, target_hints = 1, [None] * len(target)
+            prompt, hints = 1, [None] * len(target)
+        if target[:1] != [start] or (look_input.pair is not None and look_input.text is not None):
+            target, hints = [start, *target], [None, *hints]  # Whisper's tokenizer begins with it
         self.check_length(target, self.limit("decoder"))
-        sequences = [
-            self._sequence("source", ids, hints, None, None),
-            self._sequence("target", target, target_hints, None, prompt),
-        ]
-        inputs = {**encoding, "decoder_input_ids": torch.tensor([target])}
-        return PreparedInput(inputs, sequences, 1, tuple(target), notes)
+        return self.sequence_of("target", target, hints, None, prompt), notes
 
     @property
     def decoder_start_id(self) -> int:
@@ -241,7 +287,7 @@ class InspectedHuggingFaceModel(InspectedModel):
         offset = max((getattr(m, "padding_idx", None) or -1 for m in tables), default=-1) + 1
         return limit - offset
 
-    def _sequence(
+    def sequence_of(
         self,
         name: str,
         ids: list[int],
@@ -269,46 +315,12 @@ class InspectedHuggingFaceModel(InspectedModel):
             ) from error
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    """The floating-point tensors in an output; backbones return tuples of feature maps."""
-    if isinstance(value, Tensor):
-        if value.is_floating_point() and value.dim() > 1:
-            yield value
-    elif isinstance(value, dict | list | tuple):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(part)
-
-
 def _check_text(text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         surrogate = text[error.start]
         raise ValueError(f"the text has {surrogate!r}, half a character; remove it") from None
-
-
-def unsupported_input(model: Any) -> str:
-    """Why `look` cannot show this kind of model; "" if it can."""
-    name = model.main_input_name
-    if name not in ("input_ids", "pixel_values"):
-        what = OTHER_INPUTS.get(str(name), "neither text nor image")
-        return f"reads {what} ({name}); give a model that reads texts or images"
-    if name == "pixel_values" and (model.config.is_encoder_decoder or model.can_generate()):
-        return "reads an image and continues with a decoder; give only its image encoder"
-    towers = [getattr(model, name, None) for name in ("text_model", "vision_model")]
-    if all(towers) and not model.can_generate():
-        names = " or ".join(type(tower).__name__ for tower in towers)
-        return f"is two models, for texts and for images; give one of them, {names}"
-    return ""
-
-
-def model_kind(model: Any) -> ModelKind:
-    if model.main_input_name == "pixel_values":
-        return "vision"
-    if model.config.is_encoder_decoder:
-        return "encoder-decoder"
-    causal = any(getattr(module, "is_causal", False) is True for module in model.modules())
-    return "decoder" if causal or model.can_generate() else "encoder"
 
 
 def open_huggingface(path: Path) -> InspectedHuggingFaceModel:

@@ -21,16 +21,18 @@ from attnlab._safe_files import read_json
 from attnlab._short_repr import one_line, short_repr
 from attnlab._tensor_files import read_header
 from attnlab.huggingface._convert_gguf import CONFIG, convert, converted_folder
+from attnlab.interpret._local_models import resolve_model
 from attnlab.run_folder._config import CONFIG_BYTES
 
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "spiece.model")
 VOCABULARIES = ("vocab.txt", "vocab.json")
-IMAGES = "preprocessor_config.json"
+OTHERS = ("preprocessor_config.json", "processor_config.json")
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 
 def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
-    """The model in this folder, in evaluation mode, and its tokenizer, image processor or None.
+    """The model in this folder, or of this machine by its name, in evaluation mode, and its
+    tokenizer, image processor or None.
 
     Its class is the one that config.json names, so a language model has its head. A GGUF file is
     converted once and kept in the cache folder. The default is float32, because a CPU is slow and
@@ -57,7 +59,7 @@ def load_with_notes(
 ) -> tuple[Any, Any, list[str]]:
     """As `load_model`, with the warnings as a list of notes."""
     library = _transformers(path)
-    folder = _find_folder(Path(path), library)
+    folder = find_folder(Path(path))
     kind = _model_class(folder, library)
     with _quiet(library), one_line_errors(folder), bounded_by_weights(folder):
         model, info = kind.from_pretrained(
@@ -75,20 +77,18 @@ def load_with_notes(
     return model.eval(), processor, notes
 
 
-def _find_folder(path: Path, library: Any) -> Path:
-    """The folder with config.json and safetensors: the path itself, or that of a converted file."""
+def find_folder(path: Path) -> Path:
+    """The folder with config.json and safetensors: the path itself, that of a converted file, or
+    that of a model of this machine with this name."""
+    path = resolve_model(path)
     if path.is_file():
         if path.suffix != ".gguf":
             raise ValueError(f"{path}: is a file; give a folder with a model, or a .gguf file")
-        return _converted_folder(path, library)
-    if not path.is_dir():
-        raise ValueError(
-            f"{path}: does not exist; give a folder with a model (attnlab downloads nothing)"
-        )
+        return _converted_folder(path)
     if not (path / CONFIG).exists():
         files = sorted(path.glob("*.gguf"))
         if len(files) == 1:
-            return _converted_folder(files[0], library)
+            return _converted_folder(files[0])
         problem = f"{len(files)} .gguf files; give one of them" if files else f"no {CONFIG}"
         raise ValueError(f"{path}: is not a Hugging Face model: {problem}")
     if not any((path / name).exists() for name in WEIGHTS):
@@ -125,16 +125,25 @@ def _model_class(folder: Path, library: Any) -> Any:
 
 
 def _load_processor(folder: Path, model: Any, library: Any) -> Any:
-    """The image processor if the model reads images, else the tokenizer, else None."""
+    """The tokenizer, the image processor or feature extractor, one processor of both, or None."""
     has_tokenizer = any((folder / name).exists() for name in (*TOKENIZERS, *VOCABULARIES))
+    has_others = any((folder / name).exists() for name in OTHERS)
     local = {"local_files_only": True, "trust_remote_code": False}
-    if model.main_input_name == "pixel_values" and (folder / IMAGES).exists():
-        return library.AutoImageProcessor.from_pretrained(folder, **local)
+    if has_others and not has_tokenizer:
+        reads_images = model.main_input_name == "pixel_values"
+        kind = library.AutoImageProcessor if reads_images else library.AutoFeatureExtractor
+        return kind.from_pretrained(folder, **local)
+    if has_others:
+        try:
+            return library.AutoProcessor.from_pretrained(folder, **local)
+        except (ImportError, AttributeError):  # a part that this machine lacks, such as videos
+            pass
     return library.AutoTokenizer.from_pretrained(folder, **local) if has_tokenizer else None
 
 
-def _converted_folder(file: Path, library: Any) -> Path:
+def _converted_folder(file: Path) -> Path:
     def write(folder: Path) -> None:
+        library = _transformers(file)
         with _quiet(library), one_line_errors(file):
             convert(file, folder, library)
 

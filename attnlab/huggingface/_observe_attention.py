@@ -30,6 +30,13 @@ from attnlab.huggingface._attention_modules import (
 from attnlab.huggingface._mask_arguments import is_causal, read_row_mask, without_free_slots
 from attnlab.huggingface._query_positions import PositionTracker
 from attnlab.huggingface._record_call import CallArguments, fill_call
+from attnlab.huggingface._recurrent_layers import (
+    Scan,
+    fill_scan,
+    is_recurrent,
+    usual_channels,
+    watch,
+)
 from attnlab.huggingface._trace_attention import TracedCall, plain_attention
 from attnlab.huggingface._traced_layers import (
     implementation_of,
@@ -140,9 +147,29 @@ class ModelObserver:
             return
         call = AttentionCall(name, stack, kind, heads, q.shape[1], start, first_key)
         call.causal = causal and kind == "self"
+        call.parts = len(q) // self.batch if self._has_parts(len(q)) and self.batch else 1
         call.note = " ".join(filter(None, [row_mask.note, *self._layer_notes(module, arguments)]))
         with torch.no_grad(), torch.autocast(q.device.type, enabled=False):
             fill_call(call, module, arguments, row_mask, result, row, self.listener.wants_weights)
+        self.listener.on_call(call)
+
+    def on_scan(self, module: nn.Module, scan: Scan) -> None:
+        """A recurrence that read its whole input at once."""
+        self.traced.add(module)
+        B, H, T, _ = scan.v.shape
+        name, row = self._numbered_name(module), self._row(B)
+        usual = usual_channels(scan)
+        batch = B if row >= B else self.listener.row + 1
+        heads = self.listener.select_heads(
+            name, batch=batch, heads=H, queries=T, keys=T, usual=usual
+        )
+        if heads is None:
+            return
+        call = AttentionCall(name, "decoder", "self", heads, H, 0, causal=True)
+        if len(heads) < H and heads == usual:
+            call.note = f"{len(heads)} of {H} channels."
+        with torch.no_grad(), torch.autocast(scan.v.device.type, enabled=False):
+            fill_scan(call, scan, row, self.listener.wants_weights)
         self.listener.on_call(call)
 
     def _numbered_name(self, module: nn.Module) -> str:
@@ -289,10 +316,19 @@ def listen(model: nn.Module, listener: CallListener) -> Iterator[list[str]]:
     """Pass every attention call of `model` to `listener`; returns the names of the layers."""
     observer = ModelObserver(model, listener)
     attending = [module for module in model.modules() if uses_interface(module)]
-    fallbacks = list(without_interface(model))
+    recurrent = [module for module in model.modules() if is_recurrent(module)]
+    fallbacks = [
+        (name, part)
+        for name, part in without_interface(model)
+        if not all(map(is_recurrent, filter(attention_like, part.modules())))
+    ]
     fallbacks = [(name, part) for name, part in fallbacks if not _must_trace(part)]
     inside = {module for _, part in fallbacks for module in part.modules()}
-    unobserved = [module for module in traceable(model) if module not in inside]
+    unobserved = [
+        module
+        for module in traceable(model)
+        if module not in inside and not any(map(is_recurrent, module.modules()))
+    ]
     outer = [module for module in model.modules() if module is model or is_model(module)]
     with ExitStack() as stack:
         if attending:
@@ -311,6 +347,7 @@ def listen(model: nn.Module, listener: CallListener) -> Iterator[list[str]]:
         for handle in handles:
             stack.callback(handle.remove)
         stack.enter_context(observe(unobserved, observer.on_traced))
+        stack.enter_context(watch(recurrent, observer))
         for name, part in fallbacks:
             later = LaterCalls(observer)
             stack.enter_context(observe(list(traceable(part)), later.add))
@@ -318,9 +355,9 @@ def listen(model: nn.Module, listener: CallListener) -> Iterator[list[str]]:
                 request_attentions(name, part, listener, observer.positions, later.end)
             )
         requested = [module for module in inside if attention_like(module)]
-        expected = [*attending, *requested, *filter(is_dot_product, unobserved)]
+        expected = [*attending, *recurrent, *requested, *filter(is_dot_product, unobserved)]
         yield [observer.names[module] for module in expected]
-        listener_note = other_layers(model, {*attending, *inside, *unobserved})
+        listener_note = other_layers(model, {*attending, *recurrent, *inside, *unobserved})
         if listener_note:
             listener.note(listener_note)
         if observer.missed:
@@ -346,12 +383,13 @@ def other_layers(model: nn.Module, attending: set[nn.Module]) -> str:
         if not isinstance(stack, nn.ModuleList) or len(stack) < 2 or stack in inner:
             continue
         inner.update(stack.modules())  # the parts of a layer are no layers
-        has = [any(module in attending for module in child.modules()) for child in stack]
+        children: list[Any] = list(stack)  # some are None
+        has = [
+            child is None or any(module in attending for module in child.modules())
+            for child in children
+        ]
         if any(has) and not all(has):
             listed += [f"{name}.{i}" for i, one in enumerate(has) if not one]
     if not listed:
         return ""
-    return (
-        f"Layers without attention, which are not captured: {', '.join(listed)}. The numbers of "
-        "the layers count those with attention; the names are the model's."
-    )
+    return f"Layers without attention, which are not captured: {', '.join(listed)}."

@@ -55,6 +55,8 @@ class _AttentionRequester:
         self.calls: list[tuple[bool, bool, ExitStack]] = []
         self.graph: set[Any] = set()
         """Autograd nodes of the outputs, if gradients are requested."""
+        self.batch = 0
+        """Inputs of the running call."""
         self.has_weights = self.traced = False
         self.hooks = ExitStack()
 
@@ -79,6 +81,8 @@ class _AttentionRequester:
             kwargs[name] if kwargs.get(name) is not None else getattr(self.config, name, default)
             for name, default in (("output_attentions", False), ("return_dict", True))
         )
+        given = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim()]
+        self.batch = len(given[0]) if given else 0
         stack = ExitStack()
         self.calls.append((bool(attentions), not as_dict, stack))
         for config in stack.enter_context(restoring_implementations(self.model)):
@@ -216,6 +220,7 @@ class _AttentionRequester:
                 output_is_weights=True,
                 no_gradient=COPIED if used is None and self._wants_graph() else "",
                 checkable=False,
+                parts=B // self.batch if self.batch and B % self.batch == 0 else 1,
                 note=NOTE,
             )
         )

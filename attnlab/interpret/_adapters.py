@@ -20,6 +20,7 @@ import attnlab
 from attnlab.interpret._attention_call import CallListener
 from attnlab.interpret._attention_sites import AttentionSite
 from attnlab.interpret._inspected_model import BatchOutput, InspectedModel
+from attnlab.interpret._local_models import resolve_model
 
 
 class ModelAdapter(ABC):
@@ -84,12 +85,11 @@ def predict(model: nn.Module, inputs: dict[str, Tensor]) -> BatchOutput:
 
 
 def open_model(model: Any, processor: Any = None) -> InspectedModel:
-    """Open a folder, or a model in memory with its tokenizer or image processor."""
+    """Open a folder, a model of this machine by its name, or a model in memory with its tokenizer
+    or image processor."""
     if isinstance(model, InspectedModel):
         return model
-    path = Path(model) if isinstance(model, str | Path) else None
-    if path is not None and not path.exists():
-        raise ValueError(f"{path}: does not exist; give a folder with a model, or a capture file")
+    path = resolve_model(model) if isinstance(model, str | Path) else None
     for adapter in adapters():
         inspected = (
             adapter.wrap_model(model, processor) if path is None else adapter.open_folder(path)

@@ -55,6 +55,8 @@ class AttentionCall:
     """`output` holds the weights themselves, and `select` returns (H, T, S)."""
     no_gradient: str = ""
     """Why the model allows no gradient, if so."""
+    parts: int = 1
+    """Into how many parts (windows, frames, crops) the layer splits an input; it is one of them."""
     note: str = ""
 
 
@@ -66,9 +68,17 @@ class CallListener(Protocol):
     wants_gradients: bool
 
     def select_heads(
-        self, name: str, *, batch: int, heads: int, queries: int, keys: int
+        self,
+        name: str,
+        *,
+        batch: int,
+        heads: int,
+        queries: int,
+        keys: int,
+        usual: list[int] | None = None,
     ) -> list[int] | None:
-        """The requested heads of this layer; None skips the layer."""
+        """The requested heads of this layer; None skips the layer. `usual`: those to take if none
+        are requested, instead of all."""
 
     def reserve_memory(self, name: str, *, heads: int, queries: int, keys: int) -> None:
         """Raise if the weights that the model itself keeps until its end need too much memory."""

@@ -6,9 +6,10 @@ Letters: B batch, T queries, S keys, H heads, M value size.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -108,8 +109,11 @@ def stream_of(output: object) -> Tensor | None:
 
 def with_stream(output: object, stream: Tensor) -> object:
     """The output of a block with another stream."""
-    if isinstance(output, tuple):
-        return (stream, *output[1:])
-    if isinstance(output, list):
-        return [stream, *output[1:]]
+    if isinstance(output, tuple | list):
+        return same_type(output, (stream, *output[1:]))
     return stream
+
+
+def same_type(output: Any, parts: Iterable[Any]) -> Any:
+    """A tuple, named tuple or list like `output`, of other parts."""
+    return getattr(type(output), "_make", type(output))(parts)

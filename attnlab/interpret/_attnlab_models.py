@@ -13,29 +13,23 @@ import torch
 
 from attnlab._image_files import center_crop, open_rgb_image, to_channels
 from attnlab.generate import generate
+from attnlab.interpret._arrangement import patch_tokens
 from attnlab.interpret._inspected_model import (
     InspectedModel,
     ModelOutput,
     PreparedInput,
     display_name,
     move_to_model,
-    patch_tokens,
 )
 from attnlab.interpret._options import LookInput
 from attnlab.interpret._records import ModelKind, PatchedImage, Sequence
 from attnlab.interpret._token_words import decode_readable, encode_text, word_numbers
 from attnlab.mask import Mask
-from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
+from attnlab.models import Decoder, Encoder, Model, Perceiver, Seq2Seq, ViT, create, load
 from attnlab.run_folder._file_names import TOKENIZER
 from attnlab.tasks.kind import load_reference
 from attnlab.tasks.registry import task_of
-from attnlab.tokenizer import (
-    MASK_SYMBOL,
-    SPECIAL_TOKENS,
-    Characters,
-    Tokenizer,
-    load_tokenizer,
-)
+from attnlab.tokenizer import Tokenizer, load_tokenizer
 from attnlab.training import Run
 from attnlab.training._trained_run import check_vocabulary
 
@@ -63,7 +57,8 @@ class InspectedAttnlabModel(InspectedModel):
             ViT: "vision",
         }
         if type(model) not in kinds:
-            raise ValueError(f"{label}: a {model.kind} model has no attention to show")
+            what = "attends to latents" if isinstance(model, Perceiver) else "has no attention"
+            raise ValueError(f"{label}: a {model.kind} {what}, so there are no tokens to show")
         self.kind = kinds[type(model)]
         if tokens is None and self.kind != "vision":
             raise ValueError(f"{label}: has no {TOKENIZER}, so it cannot read a text; add the file")
@@ -93,14 +88,14 @@ class InspectedAttnlabModel(InspectedModel):
             count = self.new_token_count(look_input, len(ids), self.model.max_length)
             ids = [*ids, *generate(self.model, [ids], new_tokens=count, stop=self.stop)[0][0].ids]
         if look_input.pair is not None:
-            second = self.encode(look_input.pair)
-            segments = [0] * (len(ids) + 1) + [1] * len(second)
-            ids = [*ids, self.tokenizer.end, *second]
+            ids, segments = self.tokenizer.join(ids, self.encode(look_input.pair))
         assert isinstance(self.model, Decoder | Encoder)
         self.check_length(ids, self.model.max_length)
         sequence = self._sequence("text", ids, segments, prompt)
         predicted = 0 if isinstance(self.model, Decoder) else None
         inputs = {"ids": torch.tensor([ids])}
+        if segments is not None and self.model.stack.types is not None:
+            inputs["types"] = torch.tensor([segments])
         return PreparedInput(
             inputs, [sequence], predicted, tuple(ids), self._unknown_note(look_input)
         )
@@ -108,7 +103,8 @@ class InspectedAttnlabModel(InspectedModel):
     def run(self, prepared: PreparedInput) -> ModelOutput:
         model, inputs = self.model, move_to_model(self.model, prepared.inputs)
         if isinstance(model, Encoder):
-            return ModelOutput(model.encode(inputs["ids"])[0], "vectors")
+            vectors = model.encode(inputs["ids"], types=inputs.get("types"))
+            return ModelOutput(vectors[0], "vectors")
         if isinstance(model, ViT):
             return ModelOutput(model(inputs["images"])[0], "classes")
         if isinstance(model, Seq2Seq):
@@ -138,11 +134,8 @@ class InspectedAttnlabModel(InspectedModel):
         return other
 
     def _content(self, index: int) -> bytes:
-        if index == self.tokenizer.mask:
-            return encode_text(MASK_SYMBOL)
-        if index < len(SPECIAL_TOKENS) and not isinstance(self.tokenizer, Characters):
-            return encode_text(SPECIAL_TOKENS[index])
-        return self.tokenizer.content(index)
+        name = self.tokenizer.special_name(index)
+        return self.tokenizer.content(index) if name is None else encode_text(name)
 
     @property
     def stop(self) -> int:
@@ -151,7 +144,7 @@ class InspectedAttnlabModel(InspectedModel):
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text. A task that encodes texts in its own way overrides this."""
-        ids = self.tokenizer.encode(text)
+        ids = self.tokenizer.encode_whole(text)
         self.check_length(ids, None)
         return ids
 
@@ -205,7 +198,7 @@ class InspectedAttnlabModel(InspectedModel):
         self, name: str, ids: list[int], segments: list[int] | None, prompt: int | None
     ) -> Sequence:
         contents = [self._content(index) for index in ids]
-        special = {self.tokenizer.pad, self.tokenizer.end} - {self.tokenizer.mask}
+        special = self.tokenizer.special_ids
         is_special = [index in special for index in ids]
         alone = [index in special or index == self.tokenizer.mask for index in ids]
         texts = [decode_readable(content) for content in contents]

@@ -152,7 +152,7 @@ def predict(model: nn.Module, inputs: dict[str, Tensor]) -> BatchOutput | None:
     if isinstance(model, Decoder):
         return BatchOutput(model(inputs["ids"]), "next")
     if isinstance(model, Encoder):
-        return BatchOutput(model(inputs["ids"]), "masked")
+        return BatchOutput(model(inputs["ids"], types=inputs.get("types")), "masked")
     if isinstance(model, Seq2Seq):
         if "source" not in inputs:
             raise ValueError("a seq2seq model reads two texts; give a text, and a pair")

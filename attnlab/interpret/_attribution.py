@@ -295,8 +295,8 @@ class ResidualPath:
     def _keep_projected(self, module: nn.Module, args: Any, output: Any) -> None:
         del args
         site = self.claimed.pop(module, None)
-        if site is not None and isinstance(output, Tensor):
-            output.retain_grad()
+        if site is not None and isinstance(output, Tensor) and output.requires_grad:
+            output.retain_grad()  # a reversible layer (Reformer's) computes without gradients
             z, _, H = self.projected[site]
             self.projected[site] = (z, output, H)
 

@@ -1,6 +1,6 @@
 """Saves and reads captures as files without pickle or code. Reading checks everything.
 
-docs/capture-format.md describes the format.
+docs/reference/capture-format.md describes the format.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from attnlab._safe_files import write_atomically
+from attnlab.interpret._array_header import ArrayHeader
 from attnlab.interpret._capture_header import (
     FORMAT,
     HEADER,
     VERSION,
-    ArrayHeader,
     CheckedHeader,
     LayerHeader,
     PanelHeader,
@@ -30,6 +30,7 @@ from attnlab.interpret._capture_header import (
     one_line_errors,
 )
 from attnlab.interpret._capture_packing import pack
+from attnlab.interpret._effects_header import read_effects
 from attnlab.interpret._number_codes import decode
 from attnlab.interpret._records import (
     Capture,
@@ -40,6 +41,7 @@ from attnlab.interpret._records import (
     Sequence,
     layer_fields,
 )
+from attnlab.interpret._walkthrough_header import read_walkthrough
 
 MAGIC = f"{FORMAT} {VERSION}\n".encode("ascii")
 MAX_HEADER_BYTES = 2**24
@@ -238,6 +240,10 @@ class _TensorReader:
                 flow.reasons,
                 flow.layers,
             ),
+            effects=None if panel.effects is None else read_effects(panel.effects, self.tensor),
+            walkthrough=None
+            if panel.walkthrough is None
+            else read_walkthrough(panel.walkthrough, self.tensor),
         )
 
     def layer(self, layer: LayerHeader, panel: PanelHeader) -> Layer:

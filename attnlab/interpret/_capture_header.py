@@ -1,7 +1,8 @@
 """The header of a capture file: its fields, and the checks that its parts fit together.
-docs/capture-format.md describes it.
+docs/reference/capture-format.md describes it.
 
-Letters: H captured heads, G key heads, T queries, S keys, D head size, M value size.
+Letters: H captured heads, G key heads, T queries, S keys, D head size, M value size,
+L layers and the embedding, P targets of effects.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from contextlib import contextmanager
 from dataclasses import field
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, Strict, TypeAdapter, ValidationError
+from pydantic import Field, Strict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from attnlab.interpret._number_codes import Code, byte_count
+from attnlab.interpret._array_header import CONFIG, MAX_BYTES, ArrayHeader
+from attnlab.interpret._effects_header import EffectsHeader
 from attnlab.interpret._records import (
     AnyText,
     AxisLength,
     FlowKind,
-    Fraction,
     HeadPattern,
     Highlight,
     InitialView,
@@ -33,10 +34,11 @@ from attnlab.interpret._records import (
     NonNegativeInt,
     StrictBool,
 )
+from attnlab.interpret._walkthrough_header import ARRAYS as WALKTHROUGH_ARRAYS
+from attnlab.interpret._walkthrough_header import WalkthroughHeader
 
 FORMAT: Literal["attnlab-capture"] = "attnlab-capture"
 VERSION = 1
-MAX_BYTES = 2**30  # of all decompressed blocks
 MAX_VALUES = 2**29  # in all arrays: 2 GiB as floats
 MAX_BLOCKS = 100_000
 MAX_HIGHLIGHTS = 100
@@ -47,21 +49,6 @@ LAYER_ARRAYS = {
     "bias": "BTS",
 }  # fmt: skip
 """A letter for each axis; B is 1 or H."""
-
-CONFIG = ConfigDict(extra="forbid")
-
-
-@dataclass(kw_only=True, config=CONFIG)
-class ArrayHeader:
-    block: NonNegativeInt
-    offset: Annotated[int, Strict(), Field(ge=0, le=MAX_BYTES)]
-    shape: NonEmptyList[AxisLength]
-    code: Code
-    error: Fraction
-
-    @property
-    def end(self) -> int:
-        return self.offset + byte_count(self.shape, self.code)
 
 
 @dataclass(kw_only=True, config=CONFIG)
@@ -137,6 +124,10 @@ class PanelHeader:
     flow: FlowHeader
     control: ItemList[ItemList[HeadPattern]] | None
     small: ArrayHeader
+    effects: EffectsHeader | None = None
+    """Missing in files of version 0.2 and earlier."""
+    walkthrough: WalkthroughHeader | None = None
+    """Missing in files of version 0.2 and earlier."""
 
 
 @dataclass(kw_only=True, config=CONFIG)
@@ -233,6 +224,10 @@ class CheckedHeader:
                 _check_patterns(f"{where}.control[{number}]", patterns, len(layer.heads))
         maps = sum(len(layer.heads) for layer in panel.layers)
         self._check_array(f"{where}.small", panel.small, "HNN", {"H": maps}, ("u8",))
+        if panel.effects is not None:
+            self._check_effects(f"{where}.effects", panel.effects, panel)
+        if panel.walkthrough is not None:
+            self._check_walkthrough(f"{where}.walkthrough", panel.walkthrough, panel)
 
     def _check_sequence(self, where: str, sequence: SequenceHeader) -> None:
         length = len(sequence.tokens)
@@ -281,6 +276,63 @@ class CheckedHeader:
             if shape != (T, S):
                 raise ValueError(f"{where}.mask has shape {shape}; the layer needs {(T, S)}")
         _check_patterns(f"{where}.patterns", layer.patterns, H)
+
+    def _check_effects(self, where: str, effects: EffectsHeader, panel: PanelHeader) -> None:
+        P, targets = len(effects.targets), 1
+        if (effects.sequence is None) != (effects.kind == "classes"):
+            raise ValueError(f"{where}.sequence must be null for classes, and only for them")
+        if effects.sequence is not None:
+            _check_index(f"{where}.sequence", effects.sequence, panel.sequences)
+            targets = len(panel.sequences[effects.sequence].tokens)
+        _check_length(f"{where}.targets", effects.targets, targets)
+        _check_index(f"{where}.measured", effects.measured, effects.targets)
+        _check_length(f"{where}.heads", effects.heads, len(panel.layers))
+        for number, (array, layer) in enumerate(zip(effects.heads, panel.layers, strict=True)):
+            if array is not None:
+                sizes = {"H": len(layer.heads), "P": P}
+                self._check_array(f"{where}.heads[{number}]", array, "HP", sizes, NUMBERS)
+        for number, point in enumerate(effects.keys.points if effects.keys else []):
+            name = f"{where}.keys.points[{number}]"
+            _check_index(f"{name}.sequence", point.sequence, panel.sequences)
+            _check_index(f"{name}.position", point.position, panel.sequences[point.sequence].tokens)
+        lens, patching = effects.lens, effects.patching
+        if lens is not None:
+            L = len(lens.layers)
+            _check_length(f"{where}.lens.best", lens.best, L)
+            _check_length(f"{where}.lens.top", lens.top, L)
+            for number, row in enumerate(lens.best):
+                _check_length(f"{where}.lens.best[{number}]", row, P)
+                for word in row:
+                    _check_index(f"{where}.lens.best[{number}]", word, lens.vocabulary)
+            for name in ("best_probability", "target_probability"):
+                sizes = {"L": L, "P": P}
+                self._check_array(f"{where}.lens.{name}", getattr(lens, name), "LP", sizes, NUMBERS)
+        if patching is not None:
+            sizes = {"L": len(patching.layers), "T": len(patching.clean_tokens)}
+            _check_length(
+                f"{where}.patching.corrupted_tokens", patching.corrupted_tokens, sizes["T"]
+            )
+            self._check_array(f"{where}.patching.restored", patching.restored, "LT", sizes, NUMBERS)
+
+    def _check_walkthrough(self, where: str, walk: WalkthroughHeader, panel: PanelHeader) -> None:
+        _check_index(f"{where}.layer", walk.layer, panel.layers)
+        layer = panel.layers[walk.layer]
+        _check_index(f"{where}.head", walk.head, layer.heads)
+        _check_index(f"{where}.query", walk.query, panel.sequences[layer.queries].tokens)
+        if walk.blocks and walk.block >= walk.blocks:
+            raise ValueError(f"{where}.block is {walk.block}; there are {walk.blocks} blocks")
+        for number, head in enumerate(walk.key_heads):
+            _check_index(f"{where}.key_heads[{number}]", head, layer.heads)
+        H, S = len(layer.heads), len(panel.sequences[layer.keys].tokens)
+        sizes = {"H": H, "S": S, "N": len(walk.key_heads), "P": len(walk.parts)}
+        for name, axes in WALKTHROUGH_ARRAYS.items():
+            array = getattr(walk, name)
+            if array is not None:
+                self._check_array(f"{where}.{name}", array, axes, sizes, NUMBERS)
+        if sizes.get("B", 1) not in (1, H):
+            raise ValueError(f"{where}.bias has {sizes['B']} heads; it must have 1 or {H}")
+        if bool(walk.parts) != (walk.added is not None):
+            raise ValueError(f"{where}.added must have a row for each of {len(walk.parts)} parts")
 
     def _check_flow(self, where: str, flow: FlowHeader, layers: list[LayerHeader]) -> None:
         for number, index in enumerate(flow.layers):

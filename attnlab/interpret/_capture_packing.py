@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnlab.interpret._array_header import ArrayHeader
 from attnlab.interpret._capture_header import (
     MAX_VALUES,
-    ArrayHeader,
     BlockHeader,
     CheckedHeader,
     FlowHeader,
@@ -32,6 +32,7 @@ from attnlab.interpret._capture_header import (
     as_json,
     one_line_errors,
 )
+from attnlab.interpret._effects_header import effects_header
 from attnlab.interpret._number_codes import Code, encode, error_bound
 from attnlab.interpret._records import (
     Capture,
@@ -45,6 +46,7 @@ from attnlab.interpret._records import (
     layer_fields,
     to_cpu_float32,
 )
+from attnlab.interpret._walkthrough_header import walkthrough_header
 
 FEW_WEIGHTS = 300_000  # up to this number a weight gets 16 bits
 THUMBNAIL_SIZE = 32  # rows and columns
@@ -141,6 +143,17 @@ class _CapturePacker(BlockWriter):
             for causal, allowed in masks
         ]
         self.close()
+        effects = None
+        if panel.effects is not None:
+            effects = effects_header(panel.effects, lambda x, what: self.array(x, "signed16", what))
+            self.close()
+        walkthrough = None
+        if panel.walkthrough is not None:
+            step = CODE_STEP if self.bits == 8 else 1
+            walkthrough = walkthrough_header(
+                panel.walkthrough, lambda x, what: self.array(x, "linear16", what, step=step)
+            )
+            self.close()
         return PanelHeader(
             label=panel.label,
             model=panel.model,
@@ -151,6 +164,8 @@ class _CapturePacker(BlockWriter):
             flow=self.flow(panel.flow),
             control=None if panel.control is None else list(map(_round_patterns, panel.control)),
             small=self.thumbnails(panel.layers),
+            effects=effects,
+            walkthrough=walkthrough,
         )
 
     def layer(self, panel: CapturePanel, number: int, mask: int | None) -> LayerHeader:

@@ -92,7 +92,7 @@ def importance_report(result: HeadImportance) -> Report:
     return _report(
         "head-importance", f"{result.label}: what each head does", findings, [figure, table],
         {"model": result.label, "metric": result.metric, "how": result.how, "texts": result.texts,
-         "baseline": result.baseline},
+         "baseline": round(result.baseline, 4)},
         rows, result.notes, result.seconds,
     )  # fmt: skip
 
@@ -252,7 +252,7 @@ def patching_report(result: PatchingMap) -> Report:
     ]  # fmt: skip
     return _report(
         "patching", f"{result.label}: where the answer is decided", findings, [figure],
-        {"model": result.label, "metric": result.description, "clean": result.clean,
-         "corrupted": result.corrupted},
+        {"model": result.label, "metric": result.description, "clean": round(result.clean, 4),
+         "corrupted": round(result.corrupted, 4)},
         rows,
     )  # fmt: skip

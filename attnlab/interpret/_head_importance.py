@@ -106,7 +106,7 @@ def head_importance(
     module = sources[0].model
     whole = intervene(module)
     with evaluating(module), torch.no_grad():
-        counts, width, notes, single = _ablatable(module, sources[0])
+        counts, width, notes, single = ablatable_sites(module, sources[0])
         skipped = single if how in ("mean", "resample") else set()
         chosen_heads = _chosen_heads(counts, heads, skipped)
         if skipped:
@@ -169,7 +169,7 @@ def _read(
     return [first, *(read_input(first.inspected, None, image=image) for image in images[1:])]
 
 
-def _ablatable(
+def ablatable_sites(
     model: Any, source: ModelInput
 ) -> tuple[list[tuple[AttentionSite, int]], int, list[str], set[int]]:
     """The layers that run, in that order, with their numbers of heads; the width of the output;

@@ -14,8 +14,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from attnlab.interpret._arrangement import Medium
+from attnlab.interpret._local_models import CACHED
 from attnlab.interpret._options import LookInput
-from attnlab.interpret._records import ModelInfo, ModelKind, ModelSource, PatchedImage, Sequence
+from attnlab.interpret._records import ModelInfo, ModelKind, ModelSource, Sequence
 
 OutputKind = Literal["next", "masked", "classes", "vectors"]
 
@@ -35,6 +37,8 @@ class PreparedInput:
     """Token ids of that sequence."""
     notes: list[str] = field(default_factory=list)
     """Messages for the user about this input."""
+    media: Sequenced[Medium] = ()
+    """The image or sound, whose tokens are known when the model has run."""
 
 
 @dataclass(frozen=True)
@@ -153,19 +157,13 @@ def move_to_model(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tens
 
 
 def display_name(path: Path) -> str:
-    """The name of a folder or file, with its parent's name if it is just "model" or "run"."""
+    """The name of a folder or file, with its parent's name if it is just "model" or "run"; in the
+    hub's cache the name of the repository."""
     path = path.resolve()
+    cached = path.parent.parent.name
+    if path.parent.name == "snapshots" and cached.startswith(CACHED):
+        return cached.rpartition("--")[2]
     return f"{path.parent.name}/{path.name}" if path.name in ("model", "run") else path.name
-
-
-def patch_tokens(image: PatchedImage, before: Sequenced[str]) -> Sequence:
-    """The tokens of an image: `before`, then the patches as "row,column"."""
-    positions = [
-        f"{row + 1},{column + 1}" for row in range(image.rows) for column in range(image.columns)
-    ]
-    texts = [*(f"[{name}]" for name in before), *positions]
-    special = [True] * len(before) + [False] * len(positions)
-    return Sequence("patches", texts, list(range(len(texts))), special, image=image)
 
 
 def describe_prediction(output: ModelOutput, model: InspectedModel) -> list[str]:

@@ -4,14 +4,14 @@ A head is trivial if a rule that does not read the text predicts it: attend to y
 neighbor, to the first token, to separators, or to everything alike. So the key of a query counts
 only if it is none of these, and only the weight above uniform attention, w - 1/n. A head's score is
 the mean of its three largest such weights: a head that finds one antecedent is worth a look, even
-if it does nothing elsewhere.
+if it does nothing elsewhere. Where the effects of heads were measured, these decide instead.
 
 Letters: H heads, T queries, S keys.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 import torch
@@ -21,6 +21,7 @@ from attnlab.interpret._head_patterns import allowed_keys
 from attnlab.interpret._records import (
     Capture,
     CapturePanel,
+    Effects,
     Highlight,
     InitialView,
     Layer,
@@ -54,6 +55,8 @@ def find_highlights(panel: CapturePanel) -> list[Highlight]:
         for head in _score_layer(panel, number, layer)
     ]
     scored.sort(key=lambda head: -head.score)
+    if panel.effects is not None and any(x is not None for x in panel.effects.heads):
+        return _by_effect(panel, panel.effects, scored)
     chosen = [head.highlight for head in scored[:MAX_NONTRIVIAL] if head.score > MIN_SCORE]
     clearest = sorted(
         (head.highlight for head in scored),
@@ -65,6 +68,30 @@ def find_highlights(panel: CapturePanel) -> list[Highlight]:
             labels.add(highlight.pattern)
             chosen.append(highlight)
     return chosen
+
+
+def _by_effect(
+    panel: CapturePanel, effects: Effects, scored: list[HeadCandidate]
+) -> list[Highlight]:
+    """The heads without which the measured target changes most, with what they attend to there."""
+
+    def size(highlight: Highlight) -> float:
+        rows = effects.heads[highlight.layer]
+        return -1.0 if rows is None else abs(float(rows[highlight.head, effects.measured]))
+
+    ranked = sorted((each.highlight for each in scored), key=size, reverse=True)[:MAX_HIGHLIGHTS]
+    return [_at_target(panel, effects, highlight) for highlight in ranked if size(highlight) >= 0]
+
+
+def _at_target(panel: CapturePanel, effects: Effects, highlight: Highlight) -> Highlight:
+    """The head at the measured position, if its queries are those tokens."""
+    weights = panel.layers[highlight.layer].weights
+    if weights is None or panel.sequence_indices[highlight.layer][0] != effects.sequence:
+        return highlight
+    row = weights[highlight.head, effects.measured].abs()  # (S,)
+    row = row / row.sum().clamp(min=1e-30)
+    key = int(row.argmax())
+    return replace(highlight, query=effects.measured, key=key, weight=round(float(row[key]), 4))
 
 
 def opening_view(capture: Capture) -> InitialView | None:

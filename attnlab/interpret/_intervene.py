@@ -78,8 +78,9 @@ class Intervention:
     def weights(
         self, layer: int | str, head: Heads, edit: Callable[[Tensor], Tensor]
     ) -> Intervention:
-        """Change the attention weights of heads: `edit` gets those of a head, (batch, queries,
-        keys), and returns as many. It has to make rows sum to 1 itself if they should."""
+        """Change the attention weights of heads, or of all with `head=None`: `edit` gets those of
+        one, (batch, queries, keys), and returns as many. It has to make rows sum to 1 itself if
+        they should."""
         if not callable(edit):
             raise ValueError(f"edit is {edit!r}; give a function of the weights of a head")
         site = self._site(layer)

@@ -200,6 +200,7 @@ class JoinedCalls:
             norms=None if v is None else v.norm(dim=-1)[call.groups],
             gradient=self._matrix([part.gradient for part in parts], start, T, S),
             no_gradient=call.no_gradient,
+            parts=call.parts,
             difference=max(differences, default=None),
             excess=max(part.excess for part in parts) if differences else None,
             note=" ".join(filter(None, self.notes)),

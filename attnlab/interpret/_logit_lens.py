@@ -107,7 +107,7 @@ def logit_lens(
             opened = source.model if source.inspected is None else source.inspected
             probe = fit_probe([LensInput(each) for each in read_all(opened, texts)])
         streams = lens.streams if probe is None else apply_probe(probe, lens.streams)
-        return _read_predictions(lens, streams, probe)
+        return read_predictions(lens, streams, probe)
 
 
 class LensInput:
@@ -168,11 +168,18 @@ def _is_one_stream(listed: Sequence[Tensor | None], values: Tensor) -> bool:
     return shape[0] == len(values) and (values.dim() == 2 or shape[1] == values.shape[1])
 
 
-def _read_predictions(lens: LensInput, streams: Tensor, probe: TunedProbe | None) -> LensResult:
+def read_predictions(
+    lens: LensInput,
+    streams: Tensor,
+    probe: TunedProbe | None = None,
+    targets: Tensor | None = None,
+) -> LensResult:
+    """The predictions of every layer. `final_probability` is of the tokens that the whole model
+    predicts, or of `targets` (T,)."""
     final = lens.replay.output.values[:1]
     final = (final if final.dim() == 3 else final[:, None])[0].float()  # (T, V)
     target = final.log_softmax(-1)
-    best = final.argmax(-1)  # (T,)
+    best = final.argmax(-1) if targets is None else targets.to(final.device)  # (T,)
     top, chosen, divergence, kept = [], [], [], []
     keep = len(streams) * final.numel() <= KEPT_LOGITS
     for stream in streams.split(1):

@@ -14,16 +14,21 @@ import torch
 
 import attnlab
 from attnlab._safe_files import check_output_file
+from attnlab._short_repr import one_line
 from attnlab.interpret._adapters import open_model
 from attnlab.interpret._capture_file import header_and_blocks, pack, read, write_packed
 from attnlab.interpret._capture_header import FORMAT
+from attnlab.interpret._effects import measure_effects
+from attnlab.interpret._head_switches import SwitchableModel
 from attnlab.interpret._inspected_model import InspectedModel, PreparedInput
 from attnlab.interpret._interesting_heads import find_highlights, opening_view
 from attnlab.interpret._intervene import intervene
+from attnlab.interpret._layer_numbers import layer_numbers
 from attnlab.interpret._options import LookInput, LookOptions
 from attnlab.interpret._page import render, save_page
 from attnlab.interpret._records import Capture, CapturePanel, InitialView, View
 from attnlab.interpret._run_model import control_patterns, evaluating, memory_used, run_captured
+from attnlab.interpret._trace_token import choose_place, trace_token
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,8 +40,15 @@ FRAME_HEIGHT = 720  # pixels of the page in a notebook without anywidget
 class LookResult:
     """A capture that a notebook displays, and that you can save as a page or a capture file."""
 
-    def __init__(self, capture: Capture, source: Path | None = None) -> None:
+    def __init__(
+        self,
+        capture: Capture,
+        source: Path | None = None,
+        model: SwitchableModel | None = None,
+    ) -> None:
         self.capture, self.source = capture, source
+        self.model = model
+        """The model of the first panel, whose heads the widget can switch off."""
 
     @property
     def panels(self) -> list[CapturePanel]:
@@ -88,7 +100,7 @@ class LookResult:
             raise ValueError(f"no query {query}; give 0 to {len(queries) - 1}")
         position = None if head is None else heads.index(head)
         initial = InitialView(cast(View, view), index, position, query)
-        return LookResult(replace(self.capture, initial_view=initial), self.source)
+        return LookResult(replace(self.capture, initial_view=initial), self.source, self.model)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> Path:
         """Write a capture file if the name ends with .attnlab, otherwise a page."""
@@ -142,7 +154,7 @@ class LookResult:
         """The notebook widget; needs the anywidget package."""
         from attnlab.interpret._notebook_widget import make_widget
 
-        return make_widget(*self.packed)
+        return make_widget(*self.packed, self.model)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """The widget, or without anywidget a frame; with a picture for where neither runs."""
@@ -185,7 +197,9 @@ def look(model: Any, text: str | None = None, **options: Any) -> LookResult:
     of `compare` (another model), `untrained`, `compare_text` or `without` (heads, as ["3.1"]) to
     compare two panels. `neurons`
     captures q, k and v too. `control` scores the heads of an untrained model for comparison.
-    `memory` limits the GiB of weights, gradients and flow.
+    `memory` limits the GiB of weights, gradients and flow. `effects` measures how the prediction
+    changes without each head, what each layer predicts, and what attention to each token
+    contributes.
 
         look("runs/gpt2", "The dog ran", generate=3, neurons=True).save("look.html")
 
@@ -212,6 +226,9 @@ def look(model: Any, text: str | None = None, **options: Any) -> LookResult:
             panels.add_with_untrained(inspected, prepared)
         else:
             panels.add(inspected, prepared)
+        if settings.effects:
+            first = panels.captured[0]
+            first.effects = measure_effects(inspected, prepared, first, settings, settings.progress)
         if settings.compare_text is not None:
             second = inspected.prepare(
                 replace(settings, text=settings.compare_text, compare_text=None)
@@ -227,13 +244,32 @@ def look(model: Any, text: str | None = None, **options: Any) -> LookResult:
             panels.add(other, other.prepare(settings))
     _number_equal_labels(panels.captured, "model" if settings.compare_text is None else "text")
     title = settings.title or _title(inspected, settings)
-    return LookResult(_with_opening(Capture(title, panels.captured, list(panels.notes), versions)))
+    capture = _with_opening(Capture(title, panels.captured, list(panels.notes), versions))
+    _add_walkthrough(capture, inspected, prepared, settings)
+    return LookResult(capture, model=SwitchableModel(inspected, prepared))
 
 
 def _with_opening(capture: Capture) -> Capture:
     """The capture with its interesting heads, opened on the first of them."""
     with_heads = replace(capture, highlights=find_highlights(capture.panels[0]))
     return replace(with_heads, initial_view=opening_view(with_heads))
+
+
+def _add_walkthrough(
+    capture: Capture, inspected: InspectedModel, prepared: PreparedInput, options: LookOptions
+) -> None:
+    """Follow one token of the first panel: of `walkthrough`, which then opens the page."""
+    panel = capture.panels[0]
+    place = choose_place(panel, capture.highlights, options)
+    try:
+        with evaluating(inspected.model):
+            panel.walkthrough = trace_token(inspected, prepared, panel, options, place)
+    except Exception as error:  # a model that cannot be followed can still be looked at
+        if options.walkthrough is not None:
+            raise
+        capture.notes.append(f"The walkthrough has weights only: {one_line(error, 200)}")
+    if options.walkthrough is not None:
+        capture.initial_view = InitialView("walkthrough", *place)
 
 
 def _signature() -> Signature:
@@ -283,10 +319,14 @@ class _CapturedPanels:
             names = [layer.name for layer in self.captured[0].layers]
         else:
             names = [site.name for site in change.sites]
+        numbered = dict(zip(layer_numbers(names), names, strict=True))
         for layer, head in map(parse_head, heads):
-            if layer >= len(names):
-                raise ValueError(f"no layer {layer}; give LAYER.HEAD with 0 to {len(names) - 1}")
-            change = change.ablate(names[layer], head)
+            if layer not in numbered:
+                known = f"0 to {len(names) - 1}"
+                if list(numbered) != list(range(len(names))):
+                    known = f"one of {', '.join(map(str, numbered))}"
+                raise ValueError(f"no layer {layer}; give LAYER.HEAD with {known}")
+            change = change.ablate(numbered[layer], head)
         with change:
             panel = self._add(inspected, prepared)
         panel.label = f"{panel.label} without {', '.join(heads)}"
@@ -340,7 +380,8 @@ def is_capture(path: Path) -> bool:
 
 
 def _title(inspected: InspectedModel, look_input: LookInput) -> str:
-    image = look_input.image
-    name = image.name if image is not None else look_input.text or ""
+    given = (look_input.image, look_input.sound, look_input.inputs)
+    files = [each.name for each in given if isinstance(each, Path)]
+    name = ": ".join([*files, *([look_input.text] if look_input.text else [])]) or "tensors"
     name = name if len(name) <= 80 else f"{name[:79]}…"
     return f"{inspected.label}: {name}"

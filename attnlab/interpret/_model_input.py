@@ -14,7 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.interpret._adapters import open_model, predict
-from attnlab.interpret._inspected_model import BatchOutput, InspectedModel, move_to_model
+from attnlab.interpret._inspected_model import (
+    BatchOutput,
+    InspectedModel,
+    PreparedInput,
+    move_to_model,
+)
 from attnlab.interpret._options import LookInput
 
 Text = str | Sequence[int] | Tensor
@@ -88,12 +93,14 @@ def read_input(
         return _from_ids(model, text, tokenizer)
     inspected = open_model(model, tokenizer)
     look_input = LookInput(text, pair, None if image is None else Path(image))
-    prepared = inspected.prepare(look_input)
-    tokens = prepared.sequences[-1].texts
+    return from_prepared(inspected, inspected.prepare(look_input))
+
+
+def from_prepared(inspected: InspectedModel, prepared: PreparedInput) -> ModelInput:
+    """An input that `look` prepared."""
+    tokens = list(prepared.sequences[-1].texts) if prepared.sequences else []
     ids = torch.tensor([prepared.ids], dtype=torch.int64)
-    return ModelInput(
-        inspected.model, inspected, prepared.inputs, ids, list(tokens), inspected.label
-    )
+    return ModelInput(inspected.model, inspected, prepared.inputs, ids, tokens, inspected.label)
 
 
 def _from_ids(model: Any, ids: Sequence[int] | Tensor, tokenizer: Any) -> ModelInput:

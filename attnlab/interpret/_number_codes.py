@@ -1,4 +1,4 @@
-"""The number codes of docs/capture-format.md: fewer bytes per number, with a bounded error.
+"""Number codes of docs/reference/capture-format.md: fewer bytes per number, bounded error.
 
 Most codes store a scale (a float) per row, and each value as a fraction of it. A row is the last
 axis. A code is a name in ERRORS.

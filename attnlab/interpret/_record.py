@@ -263,7 +263,8 @@ def _kept(x: Tensor) -> Tensor:
 
 
 def _kept_row(x: Tensor | None) -> Tensor | None:
-    return None if x is None else _kept(x[0])
+    """(T, W). A stream (T, 1, W), as FSMT's, is not kept: interventions could not patch it."""
+    return None if x is None or len(x) != 1 else _kept(x[0])
 
 
 def run_recorded(

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from attnlab.interpret._attention_call import AttentionCall, at_least_float32
 from attnlab.interpret._join_calls import CallPart, JoinedCalls
+from attnlab.interpret._layer_numbers import layer_numbers
 from attnlab.interpret._memory_limit import GIBIBYTES, MemoryBudget
 from attnlab.interpret._records import LIMIT, Layer, to_cpu_float32
 
@@ -90,6 +91,7 @@ class Recorder:
             used_bytes=options.used_bytes,
         )
         self.names: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
         self.joined: dict[str, JoinedCalls] = {}
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
         self.backward = False
@@ -99,13 +101,21 @@ class Recorder:
         """Announce the names of the model's layers."""
         if self.selected_layers is None:
             self.budget.expect(names)
+        self.numbers = dict(zip(names, layer_numbers(names), strict=True))
 
     # The methods of `CallListener`
 
     def select_heads(
-        self, name: str, *, batch: int, heads: int, queries: int, keys: int
+        self,
+        name: str,
+        *,
+        batch: int,
+        heads: int,
+        queries: int,
+        keys: int,
+        usual: list[int] | None = None,
     ) -> list[int] | None:
-        number = self.names.setdefault(name, len(self.names))
+        number = self.names.setdefault(name, self.numbers.get(name, len(self.names)))
         if (
             self.selected_layers is not None
             and number not in self.selected_layers
@@ -128,7 +138,7 @@ class Recorder:
                 f"capture: heads={self.heads}, but {name} has {heads}; "
                 f"give numbers from 0 to {heads - 1}"
             )
-        selected = list(range(heads)) if self.heads is None else self.heads
+        selected = (usual or list(range(heads))) if self.heads is None else self.heads
         if self.wants_weights and self.on_layer is None:
             self.budget.reserve(name, heads=len(selected), queries=queries, keys=keys)
         return selected
@@ -202,7 +212,7 @@ class Recorder:
         if missing:
             raise ValueError(
                 f"capture: layers={self.selected_layers}, but the model ran no layer "
-                f"{missing[0]!r}; it has 0 to {len(self.names) - 1}: {', '.join(self.names)}"
+                f"{missing[0]!r}; it has {_listed(self.names)}"
             )
         joined = self.joined.values()
         replaced = max((calls.replaced for calls in joined), default=0)
@@ -231,6 +241,13 @@ class Recorder:
             )
             self.note(f"{sentence[0].upper()}{sentence[1:]}.")
             warnings.warn(sentence, stacklevel=5)
+
+
+def _listed(names: dict[str, int]) -> str:
+    numbers = list(names.values())
+    first = f"0 to {len(names) - 1}"
+    known = first if numbers == list(range(len(names))) else ", ".join(map(str, numbers))
+    return f"{known}: {', '.join(names)}"
 
 
 def _difference(call: AttentionCall) -> tuple[float | None, float]:

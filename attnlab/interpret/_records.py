@@ -1,7 +1,8 @@
-"""The records of a capture: a model's attention to one input. docs/capture-format.md describes the
-file that they are saved in.
+"""The records of a capture: a model's attention to one input. The file that they are
+saved in: docs/reference/capture-format.md.
 
-Letters: H captured heads, G key heads, T queries, S keys, D head size, M value size.
+Letters: H captured heads, G key heads, T queries, S keys, D head size, M value size,
+L layers and the embedding, P targets.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pydantic import Field, InstanceOf, Strict
 from torch import Tensor
 
 from attnlab.interpret._attention_call import AttentionKind, StackName
+from attnlab.interpret._walkthrough import Walkthrough
 
 LIMIT = 1e-3  # tolerated difference between weights times values and a layer's output
 
@@ -31,9 +33,11 @@ NonEmptyList = Annotated[ItemList[Item], Field(min_length=1)]
 ModelKind = Literal["encoder", "decoder", "encoder-decoder", "vision"]
 ModelSource = Literal["attnlab", "huggingface"]
 FlowKind = Literal["rollout", "gradient"]
+EffectPart = Literal["heads", "keys", "lens", "patching"]
+EffectKind = Literal["next", "masked", "classes"]
 View = Literal[
-    "heads", "matrix", "model", "neurons", "compare", "generation", "cross", "flow", "image",
-    "mask",
+    "heads", "walkthrough", "matrix", "model", "effect", "neurons", "compare", "generation",
+    "cross", "flow", "image", "mask",
 ]  # fmt: skip
 
 
@@ -87,6 +91,8 @@ class Layer(LayerInfo):
     """(H, T, S): gradient of a target with respect to the weights."""
     no_gradient: str = ""
     """Why the model allows no gradient, if so; not saved in files."""
+    parts: int = 1
+    """Into how many parts the layer splits an input, of which it shows one; not saved in files."""
 
     @property
     def doubtful(self) -> bool:
@@ -156,6 +162,84 @@ class Flow:
 
 
 @dataclass
+class EffectTarget:
+    """A token or class whose log-probability is measured."""
+
+    token: AnyText
+    probability: Fraction
+    """Of the whole model."""
+
+
+@dataclass
+class KeyEffect:
+    """A token that the measured position attends to: its weight, mean over layers and heads, and
+    the change of the target's log-probability if the position may not attend to it."""
+
+    sequence: NonNegativeInt
+    position: NonNegativeInt
+    weight: Magnitude
+    effect: Number
+
+
+@dataclass
+class KeyEffects:
+    points: ItemList[KeyEffect]
+    all_keys: NonNegativeInt
+    """How many tokens there are; of very many, some are measured."""
+    correlation: Annotated[Number, Field(ge=-1, le=1)] | None
+    """Spearman's, of the weight and the size of the effect; None if one of them is constant."""
+
+
+@dataclass
+class LensTable:
+    """What each layer predicts: L rows, first of the embedding, and P targets."""
+
+    layers: list[str]
+    best: list[list[str]]
+    """(L, P): the likeliest token."""
+    best_probability: Tensor
+    """(L, P)."""
+    target_probability: Tensor
+    """(L, P): of the targets."""
+    top: list[list[tuple[str, float]]]
+    """(L): the likeliest tokens for the measured target."""
+
+
+@dataclass
+class PatchingTable:
+    """Which part of the answer a patch from the clean into the corrupted text restores."""
+
+    layers: list[str]
+    clean_tokens: list[str]
+    corrupted_tokens: list[str]
+    restored: Tensor
+    """(L, T)."""
+    clean: float
+    corrupted: float
+    description: str
+
+
+@dataclass
+class Effects:
+    """What changes a prediction. There is a target for each of P positions; one of them is measured
+    in detail."""
+
+    kind: EffectKind
+    """Targets are next tokens, the tokens themselves, or a single class."""
+    sequence: int | None
+    """Index of the sequence that the targets belong to; None for a class."""
+    measured: int
+    targets: list[EffectTarget]
+    heads: list[Tensor | None]
+    """For each layer (H, P): the change of each target's log-probability without each head."""
+    keys: KeyEffects | None = None
+    lens: LensTable | None = None
+    patching: PatchingTable | None = None
+    reasons: dict[EffectPart, AnyText] = field(default_factory=dict)
+    """Why a part is missing."""
+
+
+@dataclass
 class ModelInfo:
     name: AnyText
     kind: ModelKind
@@ -179,6 +263,8 @@ class CapturePanel:
     """The patterns of an untrained model."""
     next_tokens: NextTokens | None = None
     flow: Flow = field(default_factory=Flow)
+    effects: Effects | None = None
+    walkthrough: Walkthrough | None = None
 
 
 @dataclass(frozen=True)

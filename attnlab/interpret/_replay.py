@@ -18,6 +18,7 @@ from attnlab.interpret._attention_sites import (
     StreamBlock,
     block_of,
     find_blocks,
+    same_type,
     with_stream,
 )
 from attnlab.interpret._attnlab_sites import restore_attributes
@@ -118,7 +119,7 @@ def repeat_rows(output: Any, copies: int) -> Any:
         one_row = output.dim() > 0 and len(output) == 1
         return output.expand(copies, *output.shape[1:]) if one_row else output
     if isinstance(output, tuple | list):
-        return type(output)([repeat_rows(part, copies) for part in output])
+        return same_type(output, (repeat_rows(part, copies) for part in output))
     return output
 
 

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from attnlab._short_repr import one_line
+from attnlab.interpret._arrangement import Arrangement
 from attnlab.interpret._attention_flow import attention_flow
 from attnlab.interpret._capture import record
-from attnlab.interpret._head_patterns import head_patterns
+from attnlab.interpret._head_patterns import allowed_keys, head_patterns
 from attnlab.interpret._inspected_model import (
     InspectedModel,
     ModelOutput,
@@ -50,7 +51,10 @@ def run_captured(
     """The captured panel, and notes. `used_bytes` of the allowed memory are already in use."""
     _check_size(prepared, limits)
     captured, output, target = _run_once(inspected, prepared, limits, used_bytes)
-    layers = [layer for layer in captured.layers if fits(layer, prepared.sequences)]
+    arrangement = Arrangement(prepared.sequences, prepared.media)
+    arranged = arrange(captured.layers, arrangement)
+    layers, indices = [layer for layer, _ in arranged], [pair for _, pair in arranged]
+    sequences = arrangement.sequences
     notes = [
         *describe_prediction(output, inspected),
         *(loss_note(inspected.label, output.values, prepared.ids) if output.kind == "next" else ()),
@@ -58,19 +62,17 @@ def run_captured(
         *prepared.notes,
         *captured.notes,
     ]
-    notes += _skipped_note(inspected.label, len(layers), len(captured.layers))
-    indices = [sequence_indices(layer, prepared.sequences) for layer in layers]
-    flow = attention_flow(layers, indices, prepared.sequences)
+    flow = attention_flow(layers, indices, sequences)
     flow.target = target
     for layer in layers:
         layer.gradient = None  # frees memory: a page shows only the flow
     panel = CapturePanel(
         label=inspected.label,
         model=inspected.info(),
-        sequences=prepared.sequences,
+        sequences=sequences,
         layers=layers,
         sequence_indices=indices,
-        patterns=[_patterns(layer, prepared.sequences) for layer in layers],
+        patterns=[_patterns(layer, sequences, pair) for layer, pair in arranged],
         next_tokens=predict_next_tokens(inspected, prepared, output),
         flow=flow,
     )
@@ -82,10 +84,11 @@ def control_patterns(
 ) -> list[list[HeadPattern]]:
     """The patterns of an untrained model. Layers are scored one by one; no weights are kept."""
     patterns: dict[str, list[HeadPattern]] = {}
+    arrangement = Arrangement(prepared.sequences, prepared.media)
 
     def score(layer: Layer) -> None:
-        if fits(layer, prepared.sequences):
-            patterns[layer.name] = _patterns(layer, prepared.sequences)
+        for one, pair in arrange([layer], arrangement):
+            patterns[layer.name] = _patterns(one, arrangement.sequences, pair)
 
     options = CaptureOptions(
         layers=limits.layers, heads=limits.heads, max_tokens=limits.max_tokens, memory=inf,
@@ -160,7 +163,7 @@ def frozen(model: nn.Module) -> Iterator[None]:
 
 
 def _check_size(prepared: PreparedInput, limits: CaptureLimits) -> None:
-    longest = max(len(sequence.texts) for sequence in prepared.sequences)
+    longest = max((len(sequence.texts) for sequence in prepared.sequences), default=0)
     if longest > limits.max_tokens:
         raise ValueError(
             f"the input has {longest} tokens; --max-tokens is {limits.max_tokens}: "
@@ -168,39 +171,27 @@ def _check_size(prepared: PreparedInput, limits: CaptureLimits) -> None:
         )
 
 
-def sequence_indices(layer: Layer, sequences: Sequenced[Sequence]) -> tuple[int, int]:
-    """The sequences of a layer's queries and keys; of two sequences the first is the encoder's."""
-    last = len(sequences) - 1
-    if layer.kind == "cross":
-        return last, 0
-    own = 0 if layer.stack == "encoder" else last
-    return own, own
+def arrange(
+    layers: Sequenced[Layer], arrangement: Arrangement
+) -> list[tuple[Layer, tuple[int, int]]]:
+    """The layers with the sequences of their queries and keys."""
+    for layer in layers:
+        _start_at_first(layer)
+    return [(layer, arrangement.indices(layer)) for layer in layers]
 
 
-def fits(layer: Layer, sequences: Sequenced[Sequence]) -> bool:
-    """Whether its queries and keys are the tokens of these sequences."""
-    T, S = (len(sequences[index].texts) for index in sequence_indices(layer, sequences))
-    # the model read all tokens at once, so a later start means that it merged queries
-    return layer.start == 0 and (layer.weights is None or layer.weights.shape[1:] == (T, S))
+def _start_at_first(layer: Layer) -> None:
+    """The model read all tokens at once, so fewer queries than keys are merged queries, and not
+    the last ones of a text that it reads token by token."""
+    if layer.start and layer.weights is not None:
+        layer.allowed = allowed_keys(layer, *layer.weights.shape[1:])
+        layer.start, layer.causal = 0, False
 
 
-def _skipped_note(label: str, fitting: int, count: int) -> list[str]:
-    """A note on layers that do not fit; raises if none does."""
-    if not fitting:
-        raise ValueError(
-            f"{label}: no layer attends from all tokens of this input to all of them, so there is "
-            "nothing to show; use attnlab.capture to get its layers as they are"
-        )
-    if fitting == count:
-        return []
-    return [
-        f"{label}: {count - fitting} of {count} layers are not shown, because they attend to parts "
-        "of the input or to merged tokens, not to these tokens."
-    ]
-
-
-def _patterns(layer: Layer, sequences: Sequenced[Sequence]) -> list[HeadPattern]:
-    queries, keys = sequence_indices(layer, sequences)
+def _patterns(
+    layer: Layer, sequences: Sequenced[Sequence], pair: tuple[int, int]
+) -> list[HeadPattern]:
+    queries, keys = pair
     return head_patterns(layer, sequences[queries], sequences[keys])
 
 

@@ -126,7 +126,7 @@ class Kernel(Mechanism):
         terms = (
             Features(query.sign, log_bound).divide_by_exp(reference) @ key.divide_by_exp(top).mT
         )  # (B, H, T, S)
-        if not mask.causal:
+        if not mask.causal and mask.segments is None:
             return terms  # padding already has weight 0
         allowed = mask.allowed(T, S, terms.device)
         assert allowed is not None

@@ -10,12 +10,13 @@ from attnlab.models._model import Model, read_description
 from attnlab.models._stack import StackConfig
 from attnlab.models.decoder import Decoder
 from attnlab.models.encoder import Encoder, EncoderConfig
+from attnlab.models.perceiver import Perceiver, PerceiverConfig
 from attnlab.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnlab.models.vision import ConvNet, ConvNetConfig, ViT, ViTConfig
 from attnlab.run_folder._file_names import CONFIG, WEIGHTS
 
 MODELS: dict[str, type[Model]] = {
-    model.kind: model for model in (Decoder, Encoder, Seq2Seq, ViT, ConvNet)
+    model.kind: model for model in (Decoder, Perceiver, Encoder, Seq2Seq, ViT, ConvNet)
 }
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "Encoder",
     "EncoderConfig",
     "Model",
+    "Perceiver",
+    "PerceiverConfig",
     "Seq2Seq",
     "Seq2SeqConfig",
     "StackConfig",

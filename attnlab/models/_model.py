@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,6 +18,11 @@ from attnlab.models._weights_file import build_and_load
 from attnlab.position import LearnedPositions
 from attnlab.run_folder._config import CONFIG_BYTES, parse_config
 from attnlab.run_folder._file_names import CONFIG, WEIGHTS
+
+IMPORT = "attnlab.huggingface._import_model:import_model"
+"""A package of a higher layer, which is imported when it is needed."""
+OF_MECHANISM = re.compile(r"\.(mechanism|gates|convolution|output_gate|head_norm)\.")
+"""Parameters that depend on the mechanism."""
 
 
 class Model(nn.Module):
@@ -69,6 +75,25 @@ class Model(nn.Module):
         must fit each other, which is checked before the model is built."""
         config = cls._read_config(description, source)
         return build_and_load(lambda: cls(config), cls.depth(config), source, weights).eval()
+
+    def with_settings(self, **settings: Any) -> tuple[Self, list[str]]:
+        """A copy with other settings, such as another `attention`, and the names of the parameters
+        that are new: those that only the other mechanism has."""
+        model = type(self)(dataclasses.replace(self.config, **settings))
+        new, old = unique_tensors(model), unique_tensors(self)
+        for name, tensor in old.items():
+            kept = name in new and new[name].shape == tensor.shape
+            if not kept and not OF_MECHANISM.search(name):
+                listed = ", ".join(f"{key} {short_repr(value)}" for key, value in settings.items())
+                raise ValueError(
+                    f"{listed}: the weights {name} do not fit; choose settings that keep their size"
+                )
+            if kept:
+                new[name].data.copy_(tensor)
+        model.train(self.training)
+        return model, [
+            name for name in new if name not in old or new[name].shape != old[name].shape
+        ]
 
     @classmethod
     def depth(cls, config: Any) -> int:

@@ -14,10 +14,17 @@ from torch import Tensor, nn
 
 from attnlab._create_mechanism import resolve_all
 from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
-from attnlab.layers import NORMS, Block, BlockState, Dropout, MultiHead, attention_per_layer
+from attnlab.feed_forward import create_norm
+from attnlab.layers import Block, BlockState, Dropout, MultiHead, attention_per_layer
 from attnlab.mask import Mask
 from attnlab.models._memory_check import block_weights, check_counts, check_memory
-from attnlab.position import POSITIONS, LearnedPositions, RotaryPositions, SinusoidalPositions
+from attnlab.position import (
+    POSITIONS,
+    LearnedPositions,
+    RotaryPositions,
+    SinusoidalPositions,
+    parse_scaling,
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,9 @@ class StackConfig:
         "one of them.",
         MODEL,
     ] = None
+    head_dim: Annotated[
+        int | None, "Size of each head. Without it, the width divided by the heads.", MODEL
+    ] = None
     attention: Annotated[
         str | list[str],
         ATTENTION_HELP,
@@ -57,14 +67,34 @@ class StackConfig:
         "learned"
     )
     rotary_base: Annotated[float, "Base of the wavelengths of rotary positions.", MODEL] = 1e4
-    feed_forward: Annotated[str, "Feed-forward layers: gelu, relu2 or swiglu.", MODEL] = "gelu"
+    rotary_scaling: Annotated[
+        str | None,
+        "How a model reads texts longer than rotary positions were trained for: "
+        "linear:factor=2 stretches all wavelengths; llama3 and yarn stretch only the long ones.",
+        MODEL,
+    ] = None
+    embedding_scale: Annotated[
+        float | None, "Number to multiply the embeddings by. Without it, 1.", MODEL
+    ] = None
+    embedding_norm: Annotated[
+        str | None, "Normalize the embeddings: layer or rms. Without it, they are not.", MODEL
+    ] = None
+    feed_forward: Annotated[
+        str,
+        "Feed-forward layers: gelu, gelu_tanh, relu, relu2, or gated ones: swiglu, geglu, "
+        "geglu_tanh.",
+        MODEL,
+    ] = "gelu"
     feed_width: Annotated[
         int | None,
         "Inner size of the feed-forward layers. Without it, four times the width, or 8/3 for "
-        "swiglu.",
+        "gated ones.",
         MODEL,
     ] = None
     norm: Annotated[str, "Normalization: layer (LayerNorm) or rms (RMSNorm).", MODEL] = "layer"
+    norm_epsilon: Annotated[
+        float | None, "Number that keeps norms from dividing by 0. Without it, PyTorch's.", MODEL
+    ] = None
     norm_first: Annotated[
         bool, "Normalize before each layer (pre-norm) instead of after it.", MODEL
     ] = True
@@ -75,6 +105,12 @@ class StackConfig:
         float, "Dropout of embeddings, residual connections and attention weights.", MODEL
     ] = 0.0
     bias: Annotated[bool, "Give the linear layers a bias.", MODEL] = True
+    qkv_bias: Annotated[
+        bool | None, "Give queries, keys and values a bias. Without it, as --bias.", MODEL
+    ] = None
+    out_bias: Annotated[
+        bool | None, "Give the output of attention a bias. Without it, as --bias.", MODEL
+    ] = None
     tie: Annotated[bool, "Use one matrix for both the embedding and the output layer.", MODEL] = (
         False
     )
@@ -82,17 +118,24 @@ class StackConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "attention", resolve_all(self.attention))
         check_counts(self, "vocabulary", "context", "width", "layers", "heads", "key_heads")
-        check_counts(self, "feed_width")
+        check_counts(self, "feed_width", "head_dim")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; give a fraction from 0 to below 1")
         if not 1 < self.rotary_base < math.inf:
             raise ValueError(f"rotary_base is {self.rotary_base}; give a number above 1")
+        for name in ("norm_epsilon", "embedding_scale"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} is {value}; give a number above 0")
+        if self.rotary_scaling is not None:
+            parse_scaling(self.rotary_scaling)
         if self.position not in POSITIONS:
             raise ValueError(f"position is {self.position!r}; choose from {', '.join(POSITIONS)}")
 
 
 def _check_memory(config: StackConfig) -> None:
-    by_position = {"learned": config.width, "rotary": config.width // config.heads}
+    head_dim = config.head_dim or config.width // config.heads
+    by_position = {"learned": config.width, "rotary": head_dim}
     weights = config.vocabulary * config.width
     weights += config.context * by_position.get(config.position, 0)
     weights += block_weights(config.width, config.layers, config.feed_width)
@@ -121,12 +164,18 @@ class StackState:
 class Stack(nn.Module):
     """Embedding, positions, blocks and a last norm: the body of every text model."""
 
-    def __init__(self, config: StackConfig, *, causal: bool, **cross: Any) -> None:
+    def __init__(
+        self, config: StackConfig, *, causal: bool, token_types: int | None = None, **cross: Any
+    ) -> None:
         super().__init__()
         _check_memory(config)
-        self.causal = causal
+        self.causal, self.embedding_scale = causal, config.embedding_scale
         width, context = config.width, config.context
         self.embedding = nn.Embedding(config.vocabulary, width)
+        self.types = nn.Embedding(token_types, width) if token_types else None
+        self.embedding_norm: nn.Module | None = None
+        if config.embedding_norm is not None:
+            self.embedding_norm = create_norm(config.embedding_norm, width, config.norm_epsilon)
         self.position: nn.Module | None = None
         rotary = None
         if config.position == "learned":
@@ -134,7 +183,9 @@ class Stack(nn.Module):
         elif config.position == "sinusoidal":
             self.position = SinusoidalPositions(width)
         elif config.position == "rotary":
-            rotary = RotaryPositions(width // config.heads, config.rotary_base, context)
+            head_dim = config.head_dim or width // config.heads
+            scaling = config.rotary_scaling
+            rotary = RotaryPositions(head_dim, config.rotary_base, context, scaling)
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             Block(
@@ -144,10 +195,14 @@ class Stack(nn.Module):
                 feed_forward=config.feed_forward,
                 feed_width=config.feed_width,
                 norm=config.norm,
+                norm_epsilon=config.norm_epsilon,
                 norm_first=config.norm_first,
                 dropout=config.dropout,
                 bias=config.bias,
+                qkv_bias=config.qkv_bias,
+                out_bias=config.out_bias,
                 key_heads=config.key_heads,
+                head_dim=config.head_dim,
                 causal=causal,
                 max_length=context,
                 rotary=rotary,
@@ -158,7 +213,9 @@ class Stack(nn.Module):
             for attention in attention_per_layer(config.attention, config.layers)
         )
         # post-norm blocks already end with a norm
-        self.norm = NORMS[config.norm](width) if config.norm_first else nn.Identity()
+        self.norm: nn.Module = nn.Identity()
+        if config.norm_first:
+            self.norm = create_norm(config.norm, width, config.norm_epsilon)
 
     @property
     def max_length(self) -> int | None:
@@ -173,7 +230,7 @@ class Stack(nn.Module):
             limits.append(len(self.position.table))
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def embed(self, ids: Tensor, mask: Mask) -> Tensor:
+    def embed(self, ids: Tensor, mask: Mask, types: Tensor | None = None) -> Tensor:
         limit = self.max_length if not torch.compiler.is_compiling() else None
         if limit is not None:
             position = mask.positions(ids.shape[1], torch.device("cpu"))
@@ -181,8 +238,14 @@ class Stack(nn.Module):
             if last > limit:
                 raise ValueError(f"{last} tokens are too many; this model reads at most {limit}")
         x = self.embedding(ids)  # (B, T, W)
+        if self.embedding_scale is not None:
+            x = x * self.embedding_scale
+        if self.types is not None:
+            x = x + (self.types.weight[0] if types is None else self.types(types))
         if self.position is not None:
             x = x + self.position(mask.positions(ids.shape[1], ids.device)).to(x.dtype)
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
         return self.dropout(x)
 
     def forward(
@@ -192,11 +255,12 @@ class Stack(nn.Module):
         memory: Tensor | None = None,
         memory_keys: Tensor | None = None,
         segments: Tensor | None = None,
+        types: Tensor | None = None,
     ) -> Tensor:
         """(B, T) -> (B, T, W)"""
         mask = Mask(self.causal, keys, segments=segments)
         mask.check_tokens(*ids.shape)
-        x = self.embed(ids, mask)
+        x = self.embed(ids, mask, types)
         for block in self.blocks:
             x = block(x, mask, memory, Mask(keys=memory_keys))
         return self.norm(x)

@@ -35,12 +35,27 @@ def build_and_load(build: Callable[[], Network], depth: int, source: Path, path:
     `source` is the file with its configuration.
     """
     header = read_header(path)
+    model = build_bounded(build, depth, header, source, path)
+    check_weights(model, header, path)
+    _copy_weights(model, path)
+    return model
+
+
+def build_bounded(
+    build: Callable[[], Network],
+    depth: int,
+    header: Mapping[str, TensorInfo],
+    source: Path,
+    path: Path,
+) -> Network:
+    """The model that `build` returns, if it is no larger than the tensors of `header`. Its
+    parameters are not initialized."""
     if TENSORS_PER_BLOCK * depth > len(header):
         problem = f"it has {len(header)} tensors, too few for {depth:,} blocks"
         raise ValueError(_mismatch_message(path, problem))
     try:
         with _BoundedConstruction(header):
-            model = build()
+            return build()
     except _TooLargeError:
         problem = "the configured model is larger than the file"
         raise ValueError(_mismatch_message(path, problem)) from None
@@ -48,9 +63,6 @@ def build_and_load(build: Callable[[], Network], depth: int, source: Path, path:
         raise ValueError(f"{source}: {one_line(error)}") from None
     except Exception as error:
         raise ValueError(f"{source}: this model cannot be built ({one_line(error)})") from error
-    check_weights(model, header, path)
-    _copy_weights(model, path)
-    return model
 
 
 @torch.no_grad()

@@ -15,7 +15,8 @@ from torch.nn import functional as F
 
 from attnlab._create_mechanism import resolve_all
 from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
-from attnlab.layers import NORMS, Block, Dropout, attention_per_layer, initialize
+from attnlab.feed_forward import create_norm
+from attnlab.layers import Block, Dropout, attention_per_layer, initialize
 from attnlab.mask import Mask
 from attnlab.models._memory_check import block_weights, check_counts, check_memory
 from attnlab.models._model import Model
@@ -63,7 +64,12 @@ class ViTConfig:
         "Vector for the whole image: the class token (class) or the mean of all patches (mean).",
         MODEL,
     ] = "class"
-    feed_forward: Annotated[str, "Feed-forward layers: gelu, relu2 or swiglu.", MODEL] = "gelu"
+    feed_forward: Annotated[
+        str,
+        "Feed-forward layers: gelu, gelu_tanh, relu, relu2, or gated ones: swiglu, geglu, "
+        "geglu_tanh.",
+        MODEL,
+    ] = "gelu"
     norm: Annotated[str, "Normalization: layer (LayerNorm) or rms (RMSNorm).", MODEL] = "layer"
     dropout: Annotated[
         float, "Dropout of embeddings, residual connections and attention weights.", MODEL
@@ -125,7 +131,7 @@ class ViT(Model):
             )
             for attention in attention_per_layer(config.attention, config.layers)
         )
-        self.norm = NORMS[config.norm](width)
+        self.norm = create_norm(config.norm, width)
         self.head = nn.Linear(width, config.classes)
         self._initialize()
 

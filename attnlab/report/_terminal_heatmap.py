@@ -18,7 +18,7 @@ BELOW, ABOVE, NEAR = (
     (68, 70, 74),
 )  # blue, orange, gray; safe for color-blind people
 FULL_COLOR = 2.0  # distance from the center, in powers of e, at which a color is full
-MIN_CELL, MAX_CELL = 5, 14  # characters
+MIN_CELL, MAX_CELL = 5, 16  # characters
 
 
 def draw_heatmap(heatmap: Heatmap, *, width: int, ascii_only: bool = False) -> list[Text]:
@@ -37,9 +37,13 @@ def draw_heatmap(heatmap: Heatmap, *, width: int, ascii_only: bool = False) -> l
     )
     margin = min(max(map(len, [*rows, *down])), max(12, width // 3))
     cells = [_format_value(heatmap, value) for row in heatmap.values for value in row]
-    widest = max([MIN_CELL, *(len(text) + 1 for text in (*names, *cells))])
-    cell = min(widest, max(MIN_CELL, width - margin - 1), MAX_CELL)
-    fits = max(1, (width - margin - 1) // cell)
+    space = max(MIN_CELL, width - margin - 1)
+    least = max([MIN_CELL, *(len(text) + 1 for text in cells)])
+    widest = max([least, *(len(text) + 1 for text in names)])
+    cell = min(widest, space, MAX_CELL)
+    if least <= space // max(1, len(names)) < cell:
+        cell = space // len(names)  # all columns fit if their names are cut
+    fits = max(1, space // cell)
     columns = [_cut(name, cell - 1) for name in names[:fits]]
     lines = [Text(f"{_cut(down[0], margin):>{margin}} ").append(
         "".join(f"{name:^{cell}}" for name in columns), "bold")]  # fmt: skip

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._app_state import Studio, StudioDependency
+from attnlab.studio._capture_store import CaptureSource
 from attnlab.studio._event_stream import EventStream, format_event
 from attnlab.studio._http_errors import RequestError
 from attnlab.studio._requests import (
@@ -19,9 +20,16 @@ from attnlab.studio._requests import (
     LookRequest,
     PathId,
     RunQuery,
+    SwitchHeadsRequest,
     WriteRequest,
 )
-from attnlab.studio._responses import WRITE_EVENTS, AskResponse, LookResponse, SeeResponse
+from attnlab.studio._responses import (
+    WRITE_EVENTS,
+    AskResponse,
+    LookResponse,
+    SeeResponse,
+    SwitchHeadsResponse,
+)
 from attnlab.studio._routing import (
     BODY_ERRORS,
     IMAGE_BODY,
@@ -96,8 +104,9 @@ async def see(
     arguments = {"folder": folder, "look": "look" in can}
     key = f"classify {folder}"
     result, capture = await studio.pool.call("classify", arguments, image, key=key)
+    source = CaptureSource({"folder": folder}, image)
     return SeeResponse.from_content(
-        {**result, "capture": studio.captures.add(capture) if capture else None}
+        {**result, "capture": studio.captures.add(capture, source) if capture else None}
     )
 
 
@@ -117,8 +126,26 @@ async def look_at_image(
 ) -> LookResponse:
     """Capture what a model attends to in an image."""
     return await capture_attention(
-        studio, query.target, query.compare, {"neurons": query.neurons}, image
+        studio,
+        query.target,
+        query.compare,
+        {"neurons": query.neurons, "effects": query.effects},
+        image,
     )
+
+
+@router.post("/look/heads", responses=error_responses(*MODEL_ERRORS))
+async def switch_heads(studio: StudioDependency, body: SwitchHeadsRequest) -> SwitchHeadsResponse:
+    """Predict again, on the input of a capture, without some heads of its first model."""
+    source = studio.captures.get_source(body.capture)
+    request = {
+        "heads": [(each.layer, each.head) for each in body.heads],
+        "position": body.position,
+    }
+    arguments = {**source.arguments, "request": request}
+    key = f"look {source.arguments['folder']}"
+    result, _ = await studio.pool.call("switch_heads", arguments, source.image, key=key)
+    return SwitchHeadsResponse.from_content(result)
 
 
 async def capture_attention(
@@ -140,7 +167,8 @@ async def capture_attention(
     compare_folder = None if compare is None or untrained else folder_of(compare)
     arguments = {**options, "folder": folder, "compare": compare_folder, "untrained": untrained}
     result, capture = await studio.pool.call("look", arguments, image, key=f"look {folder}")
-    return LookResponse.from_content({**result, "capture": studio.captures.add(capture)})
+    source = CaptureSource(arguments, image)
+    return LookResponse.from_content({**result, "capture": studio.captures.add(capture, source)})
 
 
 class CaptureFile(Response):

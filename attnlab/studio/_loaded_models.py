@@ -39,6 +39,7 @@ class LoadedModels:
                 self.models.popitem(last=False)
             try:
                 model = load(path)
+                getattr(model, "processor", None)  # raises if the folder has none
             except (ValueError, OSError) as error:
                 if attempt < ATTEMPTS and file_stamps(path) != stamps:
                     continue

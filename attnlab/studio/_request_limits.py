@@ -30,3 +30,4 @@ CAPTURES, CAPTURE_BYTES = 16, 256 * 2**20  # kept in memory, and their total siz
 REPORT_BYTES = 64 * 2**20  # of an audit, ledger or bench file
 LISTED_REPORTS = 200
 LOOK_TOKENS, LOOK_GIBIBYTES = 1024, 1.0
+SWITCHED_HEADS = 4096  # that are off at the same time

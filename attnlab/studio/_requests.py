@@ -151,6 +151,23 @@ class LookRequest(RequestModel):
     """Compare with another model or another text."""
     neurons: bool = True
     """Capture queries, keys and values too."""
+    effects: bool = False
+    """Measure how the prediction changes without each head, and what each layer predicts."""
+
+
+class SwitchedHead(RequestModel):
+    layer: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARACTERS)]
+    """The name of a layer, as in the capture."""
+    head: Annotated[int, Field(ge=0, le=2**20), AsInteger]
+
+
+class SwitchHeadsRequest(RequestModel):
+    """Heads that are off, for a new prediction on the input of a capture."""
+
+    capture: Annotated[str, Field(max_length=64, pattern="^[A-Za-z0-9_-]+$")]
+    heads: Annotated[list[SwitchedHead], Field(max_length=limits.SWITCHED_HEADS)]
+    position: Annotated[int, Field(ge=0, le=2**24), AsInteger] | None = None
+    """The token whose next token is predicted; without it the last one, or the mask."""
 
 
 class LookImageQuery(RequestModel):
@@ -160,6 +177,8 @@ class LookImageQuery(RequestModel):
     compare: ComparedModel | None = None
     neurons: QueryFlag = True
     """Capture queries, keys and values too."""
+    effects: QueryFlag = False
+    """Measure how the prediction changes without each head, and what each layer predicts."""
 
 
 class ClaimsRequest(RequestModel):

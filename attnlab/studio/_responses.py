@@ -198,7 +198,9 @@ class AnswerResponse(ResponseModel):
     answer: str
     probability: float
     margin: float
-    verdict: Literal["known", "unsure", "guess"]
+    nothing: float
+    """The probability that the model gives to no answer at all."""
+    verdict: Literal["known", "unsure", "guess", "not in what I read", "another kind of question"]
     seen: bool
     alternatives: list[Alternative]
     nearest: list[tuple[str, float]]
@@ -214,6 +216,8 @@ class AnswerResponse(ResponseModel):
 class Thresholds(ResponseModel):
     known: float | None
     guess: float
+    fitted: bool
+    """Whether enough questions were held out to fit them."""
     fitted_on: str
 
 
@@ -238,6 +242,21 @@ class SeeResponse(ResponseModel):
 class LookResponse(ResponseModel):
     capture: str
     title: str
+
+
+class SwitchedCandidate(ResponseModel):
+    """A token or class, with its probability before and after heads were switched off."""
+
+    token: str
+    before: float
+    after: float
+
+
+class SwitchHeadsResponse(ResponseModel):
+    target: SwitchedCandidate
+    """The token that follows in the text, or the likeliest one."""
+    top: list[SwitchedCandidate]
+    """The likeliest tokens without the heads."""
 
 
 class TruncationEvent(ResponseModel):

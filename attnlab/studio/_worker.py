@@ -25,6 +25,7 @@ CAPABILITY_MODULE = "attnlab.studio._worker_runs"
 CALLS = {
     "classify": "attnlab.studio._worker_look",
     "look": "attnlab.studio._worker_look",
+    "switch_heads": "attnlab.studio._worker_look",
     "registry": "attnlab.studio._worker_results",
     "claims": "attnlab.studio._worker_results",
     "bench": "attnlab.studio._worker_results",

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from attnlab.interpret._adapters import open_model
 from attnlab.interpret._capture_file import file_parts
+from attnlab.interpret._head_switches import SwitchableModel, SwitchRequest
 from attnlab.interpret._inspected_model import InspectedModel
 from attnlab.interpret._look import LookResult
 from attnlab.interpret._look import look as look_into_model
+from attnlab.interpret._options import LookInput
+from attnlab.interpret._run_model import evaluating
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._loaded_models import LOADED_MODELS
 from attnlab.studio._worker import EventSender
@@ -50,11 +57,64 @@ def look(arguments: dict[str, Any], attached: bytes, send_event: EventSender) ->
             compare_text=arguments.get("compare_text"),
             untrained=arguments["untrained"],
             neurons=arguments["neurons"],
+            effects=arguments.get("effects", False),
             max_tokens=limits.LOOK_TOKENS,
             memory=limits.LOOK_GIBIBYTES,
             title=None if image is None else f"{model.label}: an image",
         )
+    if result.model is not None:
+        SWITCHABLE_MODELS.add(arguments, attached, result.model)
     return {"title": result.capture.title}, capture_bytes(result)
+
+
+def switch_heads(
+    arguments: dict[str, Any], attached: bytes, send_event: EventSender
+) -> tuple[Any, bytes]:
+    """Predicts without some heads, on the input of an earlier `look`."""
+    del send_event
+    inspected = inspected_model(arguments["folder"])
+    model = SWITCHABLE_MODELS.get(arguments, attached, inspected)
+    if model is None:
+        with temporary_image(attached) as image, evaluating(inspected.model):
+            text, second = arguments.get("text"), arguments.get("second")
+            generate = arguments.get("generate", 0)
+            prepared = inspected.prepare(LookInput(text, second, image, generate))
+        model = SwitchableModel(inspected, prepared)
+        SWITCHABLE_MODELS.add(arguments, attached, model)
+    request = SwitchRequest(
+        [(layer, head) for layer, head in arguments["request"]["heads"]],
+        arguments["request"]["position"],
+    )
+    return asdict(model.predict(request)), b""
+
+
+class SwitchableModels:
+    """The inputs that were looked at last, so that switching a head runs little of the model."""
+
+    def __init__(self, capacity: int = 2) -> None:
+        self.capacity = capacity
+        self.models: OrderedDict[bytes, SwitchableModel] = OrderedDict()
+
+    def add(self, arguments: dict[str, Any], image: bytes, model: SwitchableModel) -> None:
+        self.models[self._key(arguments, image)] = model
+        while len(self.models) > self.capacity:
+            self.models.popitem(last=False)
+
+    def get(
+        self, arguments: dict[str, Any], image: bytes, inspected: InspectedModel
+    ) -> SwitchableModel | None:
+        """None if the input is not kept, or the model was loaded again."""
+        model = self.models.get(self._key(arguments, image))
+        return model if model is not None and model.inspected is inspected else None
+
+    @staticmethod
+    def _key(arguments: dict[str, Any], image: bytes) -> bytes:
+        names = ("folder", "text", "second", "generate")
+        values = [arguments.get(name) or None for name in names]
+        return sha256(json.dumps(values).encode() + b"\0" + image).digest()
+
+
+SWITCHABLE_MODELS = SwitchableModels()
 
 
 @contextmanager

@@ -88,8 +88,9 @@ def merge_ledger(old: Any, new: dict[str, Any]) -> dict[str, Any]:
     """The rows of the new ledger, and those of the old one that it lacks, in the claims' order."""
     now = time.time()
     rows = {row["id"]: {**row, "time": now} for row in new["claims"]}
-    comparable = old is not None and all(old.get(name) == new[name] for name in ("seed", "size"))
-    for row in old["claims"] if comparable else ():
+    known = {"seeds": 1, **(old or {})}  # ledgers of attnlab 0.1 have no number of seeds
+    same = all(known.get(name) == new.get(name, 1) for name in ("seed", "seeds", "size"))
+    for row in old["claims"] if same else ():
         rows.setdefault(row["id"], row)
     return {**new, "claims": [rows[name] for name in CLAIMS if name in rows]}
 

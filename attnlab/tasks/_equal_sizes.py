@@ -67,8 +67,7 @@ def equal_feed_width(target: int, variant: str, sizes: Sizes, build: Build) -> i
     return max(1, default + round((target - count) / per_unit))
 
 
-def has_constant_state(variant: str, sizes: Sizes, build: Build, length: int) -> bool:
-    model = build(variant, sizes)
+def has_constant_state(model: Model, length: int) -> bool:
     return length > 1 and state_bytes(model, length) == state_bytes(model, length // 2)
 
 

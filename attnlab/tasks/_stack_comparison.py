@@ -145,16 +145,19 @@ class StackComparison(Comparison):
         original = build(reference, {})
         length = self.test_length(place)
         name, sizes = variant, dict[str, int]()
-        if self.equal == "state" and variant != reference:
+        if self.equal == "state" and variant == reference:
+            if not has_constant_state(original, length):
+                raise ValueError(
+                    f"--equal state: the state of {name} grows over {length} tokens; name a "
+                    "mechanism with a constant state first, or give --equal parameters"
+                )
+        elif self.equal == "state":
             assert isinstance(original, Decoder)
             target, config = state_bytes(original, length), original.config
             assert target is not None
             variant, sizes = equal_state(target, variant, config.width, config.heads, build, length)
-        if self.equal == "state" and not has_constant_state(variant, sizes, build, length):
-            raise ValueError(
-                f"--equal state: the state of {name} grows over {length} tokens; leave it out, or "
-                "give --equal parameters"
-            )
+            if not has_constant_state(build(variant, sizes), length):
+                variant, sizes = name, {}  # only its parameters can be equal
         if variant == reference:
             return variant, {}
         feed_width = equal_feed_width(original.parameter_count(), variant, sizes, build)
@@ -187,7 +190,10 @@ class StackComparison(Comparison):
         if self.equal != "width":
             lines += _unequal(at, "parameters", parameters, PARAMETER_TOLERANCE)
         if self.equal == "state":
-            lines += _unequal(at, "bytes of state", sizes, STATE_TOLERANCE)
+            growing = [name for name in sizes if not has_constant_state(models[name], length)]
+            constant = {name: size for name, size in sizes.items() if name not in growing}
+            lines += _unequal(at, "bytes of state", constant, STATE_TOLERANCE)
+            lines += [f"{at}{name} has a state that grows with the text" for name in growing]
         return lines
 
 

@@ -24,29 +24,37 @@ MODULES = (
 
 
 def generate_pages(docs: Path) -> dict[Path, str]:
-    links = [f"[{name}](#{name.replace('.', '')})" for name in MODULES]
-    text = "\n\n".join(
-        [
-            "# Python reference",
-            NOTE,
-            " · ".join(links),
-            *(describe_module(name) for name in MODULES),
-        ]
-    )
-    return {docs / "reference" / "python.md": text + "\n"}
+    """A page for each public package, and an index of them."""
+    folder = docs / "reference"
+    pages = {folder / "python" / f"{name}.md": describe_module(name) for name in MODULES}
+    pages[folder / "python.md"] = index_page()
+    return pages
+
+
+def index_page() -> str:
+    rows = [
+        f"| [`{name}`](python/{name}.md) | {first_sentence(import_module(name))} |"
+        for name in MODULES
+    ]
+    head = ["# Python reference", "", NOTE, "", "| package | |", "| --- | --- |"]
+    return "\n".join([*head, *rows, ""])
+
+
+def first_sentence(value: Any) -> str:
+    return " ".join(docstring(value).split("\n\n")[0].split())
 
 
 def describe_module(name: str) -> str:
     package = import_module(name)
     members = (describe_member(member, getattr(package, member)) for member in package.__all__)
-    parts = [f"## {name}", docstring(package), *members]
-    return "\n\n".join(filter(None, parts))
+    parts = [f"# {name}", NOTE, docstring(package), *members]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def describe_member(name: str, value: Any) -> str:
     if not (inspect.isclass(value) or inspect.isfunction(value)):
-        return f"### {name}\n\n{describe_constant(value)}"
-    parts = [f"### {name}", f"```text\n{name}{format_signature(value)}\n```", docstring(value)]
+        return f"## {name}\n\n{describe_constant(value)}"
+    parts = [f"## {name}", f"```text\n{name}{format_signature(value)}\n```", docstring(value)]
     if inspect.isclass(value):
         parts += [field_table(value), method_list(value)]
     return "\n\n".join(filter(None, parts))

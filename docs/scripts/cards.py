@@ -44,8 +44,8 @@ def index_table() -> str:
         cells = (
             f"[`{name}`](mechanisms/{name}.md)",
             card.summary,
-            card.time,
-            card.memory,
+            f"${card.time}$",
+            f"${card.memory}$",
             causal_form(card),
             yes_no(card.cross),
             "constant" if card.constant_state else "grows",
@@ -73,6 +73,8 @@ def mechanism_page(name: str) -> str:
 def fact_table(kind: type[Mechanism]) -> str:
     rows = mechanism_facts(kind)
     rows.append(("computed by", "kernels in C, or PyTorch" if kind.compilable else "PyTorch"))
+    costs = {kind.card.time, kind.card.memory}
+    rows = [(name, f"${value}$" if value in costs else value) for name, value in rows]
     lines = [f"| {escape_cell(name)} | {escape_cell(value)} |" for name, value in rows]
     return "\n".join(["| | |", "| --- | --- |", *lines])
 

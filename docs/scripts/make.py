@@ -26,7 +26,7 @@ def generate_pages() -> dict[Path, str]:
 def main() -> None:
     for path, text in generate_pages().items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(path.relative_to(DOCS.parent))
     if "--pictures" in sys.argv[1:]:

@@ -15,7 +15,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 # Functions import torch and attnlab when they need them, so that --help and errors are fast.
 
@@ -32,8 +32,7 @@ NEEDS = {
     "evaluate": {"reading_params_path", "eval_corpus_path", "outputs_path"},
 }
 # Optional paths. Finetuning without parameters starts from scratch; `evaluate` counts the answers
-# of
-# the finetuning corpus for its baseline.
+# of the finetuning corpus for its baseline.
 OPTIONAL = {
     "pretrain": set[str](),
     "finetune": {"reading_params_path"},
@@ -58,10 +57,14 @@ def parser() -> Parser:
     arguments.add_argument("function", choices=list(NEEDS), help="what to do")
     arguments.add_argument(
         "variant",
-        help="vanilla (softmax), synthesizer, or any other mechanism, as favor:features=64",
+        help="vanilla (softmax), perceiver, rope (rotary positions), synthesizer, or any other "
+        "mechanism, as favor:features=64",
     )
     arguments.add_argument(
         "pretrain_corpus_path", type=Path, help="one document per line; gives the vocabulary"
+    )
+    arguments.add_argument(
+        "--bottleneck_dim", type=int, help="number of latents of the perceiver (default 64)"
     )
     for name, about in PATHS.items():
         arguments.add_argument(f"--{name}", type=Path, metavar="PATH", help=about)
@@ -100,6 +103,10 @@ def check(options: argparse.Namespace) -> None:
         for name in ("epochs", "resume", "overwrite"):
             if getattr(options, name):
                 raise ValueError(f"evaluate does not use --{name}; leave it out")
+    if options.bottleneck_dim is not None and options.variant != "perceiver":
+        raise ValueError(
+            f"{options.variant} does not use --bottleneck_dim; leave it out, or give perceiver"
+        )
     outputs = {name for name in paths if name in ("writing_params_path", "outputs_path")}
     for name in ["pretrain_corpus_path", *sorted(paths - outputs)]:
         for target in outputs:
@@ -109,8 +116,19 @@ def check(options: argparse.Namespace) -> None:
                 )
 
 
-def print_header(options: argparse.Namespace) -> str:
-    """Print the course's two lines about the text and the model, and return the attention."""
+def variant_settings(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """The attention and the model settings of a variant."""
+    if options.variant == "perceiver":
+        latents = 64 if options.bottleneck_dim is None else options.bottleneck_dim
+        return "softmax", {"latents": latents}
+    if options.variant in ("rope", "rotary"):
+        return "softmax", {"position": "rotary"}
+    return "softmax" if options.variant == "vanilla" else options.variant, {}
+
+
+def print_header(options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """Print the course's two lines about the text and the model, and return the attention and the
+    model settings."""
     from attnlab.tasks.knowledge import _load as load
     from attnlab.tasks.knowledge._data import digest, read_corpus, read_pairs
     from attnlab.tasks.knowledge._show_training_rows import data_line
@@ -118,12 +136,12 @@ def print_header(options: argparse.Namespace) -> str:
 
     corpus, folder = options.pretrain_corpus_path, options.reading_params_path
     documents = read_corpus(corpus)
-    attention = "softmax" if options.variant == "vanilla" else options.variant
+    attention, settings = variant_settings(options)
     if folder is None:
         pairs = read_pairs(options.finetune_corpus_path) if options.function == "finetune" else []
         texts = [*documents, *(text for pair in pairs for text in pair)]
         tokens = load.make_tokenizer("characters", texts)
-        model = load.make_model("course", tokens, attention, {})
+        model = load.make_model("course", tokens, attention, settings)
     else:
         model, tokens, config = load.load_knowledge(folder)
         task = config["task"]
@@ -132,12 +150,14 @@ def print_header(options: argparse.Namespace) -> str:
                 f"{folder}: its preset is {task.get('preset')}; run.py only works with the "
                 "preset course"
             )
-        expected = load.make_model("course", tokens, attention, {}).config.attention
-        if model.config.attention != expected:
-            raise ValueError(
-                f"{folder}: its attention is {model.config.attention}, not {expected}; "
-                "give the variant it was trained with"
-            )
+        expected = load.make_model("course", tokens, attention, settings)
+        for name, wanted in expected.description().items():
+            own = model.description().get(name)
+            if own != wanted:
+                raise ValueError(
+                    f"{folder}: its {name} is {own}, not {wanted}; "
+                    "give the variant it was trained with"
+                )
         if task["stage"] == "pretrain" and task["text"] != digest(documents):
             raise ValueError(
                 f"{folder}: was pretrained on another text than {corpus}; give that text"
@@ -145,17 +165,19 @@ def print_header(options: argparse.Namespace) -> str:
         KnowledgeTextEncoding(tokens).check_characters("\n".join(documents), str(corpus))
     print(data_line(documents, tokens))
     print(f"number of parameters: {model.parameter_count()}")
-    return attention
+    return attention, settings
 
 
 def pretrain(options: argparse.Namespace) -> None:
     from attnlab._command_options import start_mode
     from attnlab.tasks.knowledge import _training as recipe
 
+    attention, settings = print_header(options)
     recipe.pretrain(
         options.pretrain_corpus_path,
         out=options.writing_params_path,
-        attention=print_header(options),
+        attention=attention,
+        model=settings,
         preset="course",
         epochs=options.epochs,
         training={"learning_rate": options.pretrain_lr},
@@ -168,7 +190,7 @@ def finetune(options: argparse.Namespace) -> None:
     from attnlab._command_options import start_mode
     from attnlab.tasks.knowledge import _training as recipe
 
-    attention, folder = print_header(options), options.reading_params_path
+    (attention, settings), folder = print_header(options), options.reading_params_path
     scratch = folder is None
     recipe.finetune(
         recipe.SCRATCH if scratch else folder.resolve(),  # the folder itself may be called scratch
@@ -176,7 +198,8 @@ def finetune(options: argparse.Namespace) -> None:
         corpus=options.pretrain_corpus_path,
         out=options.writing_params_path,
         preset="course" if scratch else None,
-        attention=attention if scratch else "softmax",  # a run has its own attention
+        attention=attention if scratch else "softmax",  # a run has its own model
+        model=settings if scratch else None,
         epochs=options.epochs,
         training={"learning_rate": options.finetune_lr},
         start=start_mode(options.resume, options.overwrite),

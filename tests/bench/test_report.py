@@ -118,7 +118,7 @@ def test_a_page_may_have_named_markers(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("name", ["", "kernels"])
 def test_benchmarks_page_has_its_markers(name: str) -> None:
-    page = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "measurements.md"
     assert "\n\nhere it is\n\n" in place_between_markers(
         page.read_text(encoding="utf-8"), "here it is", name
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 
 import pytest
 import torch
@@ -22,11 +23,12 @@ from attnlab.claims._registry import select_claims
 from attnlab.mechanisms.window import Window
 from attnlab.tasks.simple import IGNORE
 
+SEED = 10  # the first of the ledger's seeds, by which nothing was chosen
 EXPECTED: dict[str, str] = {
-    "recall-needs-state": "holds",
-    "delta-recalls-more": "holds",
+    "recall-needs-state": "undecided",
+    "delta-recalls-more": "undecided",
     "alibi-extrapolates": "refuted",
-    "no-positions-extrapolate": "holds",
+    "no-positions-extrapolate": "undecided",
     "rotary-base-extrapolates": "holds",
     "window-reach": "holds",
     "convolution-induction": "holds",
@@ -42,7 +44,7 @@ CASES = [pytest.param(name, marks=[] if name in FAST else [pytest.mark.slow]) fo
 SHORT = AbilityTraining("recall:pairs=3,length=13,vocabulary=22", width=6, heads=2, steps=5)
 
 
-def run_small(name: str, seed: int = 0) -> Result:
+def run_small(name: str, seed: int = SEED) -> Result:
     return run_claim(CLAIMS[name], seed, "small")
 
 
@@ -52,7 +54,16 @@ def test_verdicts(name: str) -> None:
     if result.verdict.outcome == "not run":
         pytest.skip(result.verdict.condition)
     assert result.verdict.outcome == EXPECTED[name], result
-    assert result.trusted, result.control
+    assert result.trusted is (None if EXPECTED[name] == "undecided" else True), result.control
+
+
+def test_the_ledger_has_the_verdicts_of_fresh_seeds() -> None:
+    """Thresholds were changed after results of seed 0, so its verdicts must not be cited."""
+    page = (Path(__file__).parents[2] / "docs" / "claims.md").read_text()
+    section = page[page.index("## What small models learn") :]
+    for name, outcome in EXPECTED.items():
+        text = section[section.index(f"### {name}\n") :]
+        assert f"seed {SEED}: {outcome}, " in text[: text.index("\n### ", 5)]
 
 
 def test_topic_has_exactly_these_claims() -> None:

@@ -22,6 +22,7 @@ from attnlab.claims._claim import (
     Bars,
     Claim,
     Lines,
+    Outcome,
     Size,
     fraction_interval,
     log_log_slope,
@@ -30,6 +31,7 @@ from attnlab.claims._claim import (
 from attnlab.claims._ledger import make_ledger
 from attnlab.claims._ledger_markdown import ledger_markdown
 from attnlab.claims._registry import select_claims
+from attnlab.claims._several_seeds import combine_results
 from attnlab.claims._world_models import WORLD_MODELS
 from attnlab.claims.judges import Above, Below, Between, Every, OnlyWhen, exact
 from tests.support.command_line import run as run_command
@@ -337,3 +339,38 @@ def test_docs_page_has_every_claim() -> None:
     page = (Path(__file__).parents[2] / "docs" / "claims.md").read_text()
     sections = [line.removeprefix("### ") for line in page.splitlines() if line.startswith("### ")]
     assert sections == list(CLAIMS)
+
+
+def at_seed(outcome: Outcome, figure: float, control: Outcome = "refuted") -> Result:
+    evidence = Evidence(Estimate(figure), Bars("y", {}), details={"steps": 5})
+    return Result("toy", Verdict(outcome), evidence, Verdict(control), evidence, seconds=1.5)
+
+
+def test_a_verdict_of_several_seeds() -> None:
+    same = combine_results({3: at_seed("holds", 0.5), 4: at_seed("holds", 0.7)})
+    assert (same.verdict, same.trusted, same.seconds) == (Verdict("holds"), True, 3.0)
+    assert same.evidence is not None
+    assert same.evidence.details == {"steps": 5, "seed 3": "holds, 0.5", "seed 4": "holds, 0.7"}
+    results = {3: at_seed("undecided", 0.1), 4: at_seed("holds", 0.7), 5: at_seed("holds", 0.6)}
+    differs = combine_results(results)
+    assert differs.verdict == Verdict(
+        "undecided", "undecided with seed 3 and holds with seeds 4 and 5"
+    )
+    assert differs.trusted is None
+    controls = combine_results({3: at_seed("holds", 0.5), 4: at_seed("holds", 0.7, "undecided")})
+    assert controls.trusted is False
+    failed = Result("toy", Verdict("failed", "killed"))
+    assert combine_results({3: at_seed("holds", 0.5), 4: failed}).verdict == failed.verdict
+    assert combine_results({3: failed}) == failed
+
+
+def test_several_seeds_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "a.md"
+    code, output, _ = run_command(f"claims copy --seed 3 --seeds 2 --markdown {out}", capsys)
+    assert (code, "holds" in output) == (0, True)
+    page = out.read_text()
+    assert "--size small --seed 3 --seeds 2`" in page
+    assert "seed 3: holds, " in page
+    assert "seed 4: holds, " in page
+    code, _, output = run_command("claims copy --seeds 0", capsys)
+    assert (code, output) == (2, "attnlab: --seeds is 0; give 1 or more\n")

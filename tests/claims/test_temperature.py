@@ -8,7 +8,7 @@ import pytest
 from torch import Tensor, nn
 
 from attnlab.claims import CLAIMS, Result, run_claim
-from attnlab.layers import NORMS
+from attnlab.feed_forward import NORMS
 from attnlab.mask import Mask
 from attnlab.mechanisms import softmax
 from attnlab.mechanisms.softmax import Softmax

@@ -47,7 +47,7 @@ def check_verdict(name: str, seed: int, outcome: str = "holds") -> None:
     assert (claim_result.verdict.outcome, claim_result.trusted) == (outcome, True), claim_result
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", MINILM)
 def test_claims_about_an_encoder(name: str, seed: int) -> None:
     load_minilm()

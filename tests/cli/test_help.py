@@ -26,6 +26,9 @@ DIFFERENT_TYPES = {
     "--heads": "how many heads a model has; look takes the numbers of some",
     "--pairs": "how many pairs a row has; knowledge takes a file with pairs of texts",
     "--text": "look takes a text, heads a file",
+    "--position": "how a model encodes positions; look takes the number of a token",
+    "--attention": "a mechanism for each layer, or the contenders; convert takes one",
+    "--held-out": "a share of what a command trains on; convert takes files",
     "--model": "vision has kinds of models, the studio takes folders",
 }
 """Options that mean different things, and why both are called that."""

@@ -86,7 +86,7 @@ def test_compare_trains_all_runs_and_writes_files(
     result = run_comparison(tmp_path, quiet=False)
     err = capsys.readouterr().err
     assert "a note about 4 trials\n4 runs of 5 steps\n1 of 4: softmax-rate1-seed0\n" in err
-    assert "    loss 2, right tokens 50%; 9 steps, 12 s\n" in err
+    assert "    loss 2, right tokens 50%; 9 steps, 12 s" in err
     assert [attempt.trial.folder for attempt in result.attempts] == [
         "softmax-rate1-seed0", "elu-rate1-seed0", "softmax-rate1-seed1", "elu-rate1-seed1",
     ]  # fmt: skip

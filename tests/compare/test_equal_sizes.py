@@ -11,6 +11,7 @@ import pytest
 from attnlab.compare._conclusions import conclude
 from attnlab.compare._engine import compare
 from attnlab.compare._plan import PlannedComparison, plan_comparison
+from attnlab.compare._report import measurement
 from attnlab.compare._runs import ComparisonRun, Failure
 from attnlab.extensions import load_extension
 from attnlab.models import Decoder, Encoder, EncoderConfig, StackConfig
@@ -154,7 +155,31 @@ def test_states_are_equal(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="two contenders would write into one folder"):
         plan(comparison, ["elu", "window", trials[3].variant], tmp_path)
     with pytest.raises(ValueError, match="--equal state: the state of softmax grows over 19 tok"):
-        plan(comparison, ["elu", "softmax"], tmp_path)
+        plan(comparison, ["softmax", "elu"], tmp_path)
+
+
+def test_a_state_that_grows_has_equal_parameters_only(tmp_path: Path) -> None:
+    comparison = create_comparison(
+        equal="state", model={"width": 24, "heads": 2}, options={"letters": 9}
+    )
+    trials = plan(comparison, ["elu", "softmax"], tmp_path).trials
+    assert trials[1].variant == "softmax"
+    assert "width" not in dict(trials[1].model)
+    counts = [
+        comparison.build(trial.variant, dict(trial.model), None).parameter_count()
+        for trial in trials
+    ]
+    assert counts[1] == pytest.approx(counts[0], rel=0.02)
+    notes = comparison.notes(trials)
+    assert notes[-1] == "softmax has a state that grows with the text"
+    assert "no sizes within" not in " ".join(notes)
+
+
+def test_a_changed_width_does_not_replace_that_of_the_sweep() -> None:
+    """In the table of all runs, elu with the state of gla at width 32 is still at 32."""
+    trial = ComparisonTrial("elu", "elu", 1.0, 0, 32.0, (("feed_width", 172), ("width", 31)))
+    row = measurement(create_comparison(widths=(16, 32)), Failure(trial, "lost"))
+    assert (row["width"], row["own width"], row["feed_width"]) == (32, 31, 172)
 
 
 def test_a_sweep_over_the_width(tmp_path: Path) -> None:

@@ -91,8 +91,9 @@ def test_overview(tmp_path: Path) -> None:
     assert "tiny-copy 2 steps" in text  # of the quick variant
     plot = overview.report.sections[0].blocks[0].plot  # type: ignore[union-attr]
     assert isinstance(plot, Heatmap)
-    assert plot.columns == ["tiny-copy (chance 20%)", "tiny-reverse (chance 20%)"]
-    assert plot.values[2] == [None, None]
+    assert plot.columns == ["tiny-copy", "tiny-reverse"]
+    assert plot.values[2:] == [[None, None], [0.2, 0.2]]
+    assert plot.rows[3] == "chance"
     assert len((out / "overview.csv").read_text().splitlines()) == 7
     assert "no causal form" in (out / "overview.html").read_text()
     assert (out / "tiny-copy" / "gla-rate1-seed0" / "model.safetensors").exists()
@@ -262,10 +263,12 @@ def test_scores_of_metrics_that_are_no_fractions() -> None:
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = f"compare all --quick --attention softmax --abilities tiny-copy --out {tmp_path}/out"
+    names = "--attention softmax --abilities tiny-copy tiny-reverse"
+    command = f"compare all --quick {names} --out {tmp_path}/out"
     code, out, err = run(f"{command} --processes 0", capsys)
     assert code == 0, err
-    assert "1 run of 2 steps" in err
+    assert "tiny-copy: 1 run of 2 steps" in err
+    assert "tiny-reverse: 1 run of 2 steps" in err
     assert "softmax" in out
     assert out.splitlines()[-1] == f"{tmp_path}/out/overview.html"
     code, _, err = run(f"{command} --resume --steps 3", capsys)

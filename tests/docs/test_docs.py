@@ -16,6 +16,7 @@ from attnlab.cli import app
 from attnlab.extensions import forget_extensions
 from docs.scripts.make import generate_pages
 from tests.support.command_line import run
+from tests.support.examples import slow_unless
 from tests.support.markdown_blocks import BLOCK, DOCUMENTS, ROOT, read_blocks
 from tests.support.registries import restored_registries
 
@@ -30,8 +31,11 @@ def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
         yield tmp_path
 
 
+SLOW_PAGES = {"docs/abilities.md", "docs/extensions.md", "docs/knowledge.md", "docs/vision.md"}
+
+
 @pytest.mark.usefixtures("few_docstrings", "work_folder", "claims_here")
-@pytest.mark.parametrize("path", DOCUMENTS)
+@pytest.mark.parametrize("path", slow_unless({*DOCUMENTS} - SLOW_PAGES, DOCUMENTS))
 def test_blocks_run(
     path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from tests.support.command_rules import (
 )
 from tests.support.command_runner import CommandRunner, at_studio
 from tests.support.documented_folders import fill_folder, small_inputs
+from tests.support.examples import slow_unless
 from tests.support.markdown_blocks import (
     COMMAND_START,
     DOCUMENTS,
@@ -69,22 +72,28 @@ def work_folder(filled_folder: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 COMMANDS_BY_PAGE = commands_by_page()
-SLOW_PAGES = (
+SLOW_PAGES = {
     "docs/benchmarks.md",
     "docs/course.md",
-    "docs/reliability.md",
+    "docs/knowledge.md",
+    "docs/course/cs182.md",
+    "docs/course/cs224n.md",
+    "docs/course/nyu.md",
+    "docs/models-to-look-at.md",
+    "docs/reference/reliability.md",
+    "docs/reference/results.md",
     "docs/several-machines.md",
-)
+    "docs/vision.md",
+}
 
 
 @pytest.mark.usefixtures("few_docstrings", "claims_here")
 @pytest.mark.parametrize(
     "path",
-    [
-        pytest.param(path, marks=[pytest.mark.slow] if path in SLOW_PAGES else [])
-        for path in COMMANDS_BY_PAGE
-        if path != "docs/studio.md"
-    ],
+    slow_unless(
+        {*COMMANDS_BY_PAGE} - SLOW_PAGES,
+        [path for path in COMMANDS_BY_PAGE if path != "docs/studio.md"],
+    ),
 )
 def test_commands_run(path: str, work_folder: Path) -> None:
     """In the order of the page, in one folder: a command may read what earlier ones wrote."""
@@ -261,13 +270,37 @@ def test_every_rule_is_needed() -> None:
         ), rule.command
 
 
+TRAINS = re.compile(
+    r"attnlab (?:compare \w+|\w+ (?:train|pretrain|finetune|learn|convert)|convert)\b"
+)
+MOST_STEPS = 100
+
+
+def test_every_training_is_short() -> None:
+    """A training runs in `make test` only with a budget, as written or by its rule."""
+    for command in ALL_COMMANDS:
+        rule = rule_of(command.line)
+        if not TRAINS.search(command.line) or (rule and (rule.not_run or rule.only_slow)):
+            continue
+        words = runnable(command, short=not command.as_written).words
+        budgets = {name: value for name, value in pairwise(words) if name.startswith("--")}
+        short = (
+            "--help" in words
+            or float(budgets.get("--epochs", 2)) <= 1
+            or int(budgets.get("--steps", MOST_STEPS + 1)) <= MOST_STEPS
+            or float(budgets.get("--minutes", 1)) <= 0.1
+            or float(budgets.get("--reader-epochs", 2)) <= 1
+        )
+        assert short, f"{command.page}: {shlex.join(words)} needs a rule with --steps"
+
+
 def test_ci_runs_the_commands_that_tests_do_not_run() -> None:
     ci = (ROOT / ".ci" / "run").read_text()
     for line in (
         "make test",
         "make lint",
         "make .venv/.installed",
-        "pip install --quiet --editable",
+        "pip install --quiet --no-compile --editable",
     ):
         assert line in ci
 

@@ -27,7 +27,7 @@ def readme_script() -> str:
 def test_script_contains_the_page() -> None:
     script = readme_script()
     assert script.splitlines()[0].startswith(". .venv/bin/activate")
-    assert script.count("attnlab ") > 25
+    assert script.count("attnlab ") > 20
     assert script.count("PYTHON") == 2 * 5
 
 

@@ -38,6 +38,7 @@ from tests.support.image_files import (
     write_npz,
     write_sheets,
 )
+from tests.support.private_cache import private_cache
 
 SMALL: dict[str, Any] = {"width": 16, "layers": 1, "heads": 2}
 LANGUAGE_MODEL = StackConfig(vocabulary=1, context=32, attention="favor:features=8", **SMALL)
@@ -49,7 +50,7 @@ TEXT = "to be or not to be, that is the question. " * 20
 def root() -> Path:
     """A folder for everything, the caches too. Remove it in the end."""
     folder = Path(tempfile.mkdtemp(prefix="attnlab-fuzz-"))
-    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    os.environ["XDG_CACHE_HOME"] = private_cache(folder / "cache")
     return folder
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import attnlab
+from tests.support.examples import examples
 from tests.support.small_transformers import (
     eager_attentions,
     inputs,
@@ -218,7 +219,7 @@ def grouped_eager(
     biased=st.booleans(),
     seed=st.integers(0, 999),
 )
-@settings(max_examples=150)
+@examples(150)
 def test_any_mask(sizes: tuple[int, ...], kind: str, causal: bool, biased: bool, seed: int) -> None:
     """The weights are those of PyTorch's fused function for any arguments."""
     (B, G, groups, T, more), generator = sizes, torch.Generator().manual_seed(seed)

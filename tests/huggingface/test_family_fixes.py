@@ -206,7 +206,8 @@ def test_a_timm_tower_is_captured_beside_the_rest() -> None:
     assert captured.difference < 1e-5
 
 
-def test_layers_without_attention_are_named() -> None:
+def test_layers_of_a_hybrid_keep_their_places() -> None:
+    """test_recurrent_layers.py has layers of neither kind, which a note names."""
     config = transformers.JambaConfig(
         vocab_size=60, hidden_size=16, intermediate_size=24, num_hidden_layers=4,
         num_attention_heads=4, num_key_value_heads=2, attn_layer_period=2, attn_layer_offset=1,
@@ -216,10 +217,11 @@ def test_layers_without_attention_are_named() -> None:
     model = transformers.JambaForCausalLM(config).eval()
     with torch.no_grad(), attnlab.capture(model) as captured:
         model(torch.randint(0, 60, (1, 5)), use_cache=False)
-    names = [layer.name for layer in captured.layers]
-    assert names == ["model.layers.1.self_attn", "model.layers.3.self_attn"]
-    (note,) = [note for note in captured.notes if "without attention" in note]
-    assert "model.layers.0, model.layers.2" in note
+    assert [(layer.name, layer.mechanism) for layer in captured.layers] == [
+        ("model.layers.0.mamba", "mamba"), ("model.layers.1.self_attn", "softmax"),
+        ("model.layers.2.mamba", "mamba"), ("model.layers.3.self_attn", "softmax"),
+    ]  # fmt: skip
+    assert not captured.notes
 
 
 def test_rows_of_a_tower_that_packs_the_batch() -> None:

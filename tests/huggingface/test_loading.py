@@ -136,7 +136,7 @@ def test_invalid_folders(damage: Any, words: list[str], tmp_path: Path) -> None:
 def test_nothing_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name without a folder raises, though the hub may have a model of that name."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="bert-base-uncased: does not exist"):
+    with pytest.raises(ValueError, match="bert-base-uncased: is not on this machine"):
         load_model("bert-base-uncased")
     (tmp_path / "notes.txt").touch()
     with pytest.raises(ValueError, match=r"is a file; give a folder with a model, or a \.gguf"):

@@ -47,6 +47,42 @@ def test_decoders(make: Any) -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+def masked_bert() -> Any:
+    torch.manual_seed(0)
+    return transformers.BertForMaskedLM(bert().config).eval()
+
+
+@pytest.mark.parametrize("make", [gpt2, llama, masked_bert, t5])
+def test_effects(make: Any) -> None:
+    model, encoder = make(), make is masked_bert
+    tokenizer = word_pieces() if encoder else byte_pairs()
+    options = {"position": 2} if encoder else {"pair": TEXT} if make is t5 else {}
+    result = look(model, TEXT, tokenizer=tokenizer, effects=True, control=False, **options)
+    effects = result.panels[0].effects
+    assert effects is not None
+    assert effects.reasons == {}
+    assert all(rows is not None and bool(rows.isfinite().all()) for rows in effects.heads)
+    assert result.model is not None
+    layer, rows = result.panels[0].layers[-1], effects.heads[-1]
+    assert rows is not None
+    answer = result.model.answer(
+        {"heads": [[layer.name, layer.heads[1]]], "position": effects.measured}
+    )
+    changed = answer["target"]["after"] / answer["target"]["before"]
+    assert changed == pytest.approx(float(rows[1, effects.measured].exp()), rel=1e-4)
+
+
+def test_effects_without_editable_weights() -> None:
+    effects = (
+        look(bloom(), TEXT, tokenizer=byte_pairs(), effects=True, control=False).panels[0].effects
+    )
+    assert effects is not None
+    assert "keys" in effects.reasons
+    assert any(rows is not None for rows in effects.heads)
+    with pytest.raises(ValueError, match="returns vectors and predicts no token"):
+        look(bert(), TEXT, tokenizer=word_pieces(), effects=True)
+
+
 def bloom() -> Any:
     torch.manual_seed(0)
     return transformers.BloomForCausalLM(

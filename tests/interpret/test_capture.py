@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -22,6 +22,7 @@ from attnlab.interpret._records import Layer
 from attnlab.layers import MultiHead
 from attnlab.mechanism import repeat_heads
 from attnlab.models import Decoder, StackConfig
+from tests.support.examples import examples
 from tests.support.law_trials import (
     HEADS,
     all_trials,
@@ -138,7 +139,7 @@ def test_weights_by_hand() -> None:
     heads=st.one_of(st.none(), st.lists(st.integers(0, HEADS - 1), min_size=1, unique=True)),
     packed=st.booleans(),
 )
-@settings(max_examples=150)
+@examples(150)
 def test_any_shape(
     trial: tuple[str, dict[str, Any]],
     size: dict[str, Any],

@@ -45,7 +45,7 @@ def row_scales(x: NDArray[Any], min_scale: float = 0.0) -> NDArray[np.float64]:
 
 
 def value_by_definition(code: str, scale: float, c: int) -> float:
-    """As the table in docs/capture-format.md defines it."""
+    """As the table in docs/reference/capture-format.md defines it."""
     if code == "linear16":
         return scale * c / 32767
     fraction = c / ROOTS[code]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attnlab
@@ -18,6 +18,7 @@ from attnlab.generate import Sampling, beam_search, generate
 from attnlab.interpret._records import Layer
 from attnlab.layers import MultiHead
 from attnlab.mechanism import repeat_heads
+from tests.support.examples import examples
 from tests.support.law_trials import HEADS, absorb, all_trials, build, make_inputs, sizes
 from tests.support.small_models import check_equal, inputs_of, model_of, models
 
@@ -101,7 +102,7 @@ def test_reordered_beams_are_skipped() -> None:
 
 
 @given(trial=st.sampled_from(list(all_trials())), size=sizes(), seed=st.integers(0, 99))
-@settings(max_examples=80)
+@examples(80)
 def test_any_state(trial: tuple[str, dict[str, Any]], size: dict[str, Any], seed: int) -> None:
     """Keys absorbed in two parts with rows reordered in between; several queries at once."""
     mechanism = build(*trial)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -28,6 +28,7 @@ from attnlab.interpret._records import (
     ModelInfo,
     Sequence,
 )
+from tests.support.examples import examples
 from tests.support.synthetic_captures import (
     full_capture,
     full_panel,
@@ -36,7 +37,7 @@ from tests.support.synthetic_captures import (
     softmax_weights,
 )
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "capture-format.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "capture-format.md"
 
 
 def capture_of(layer: Layer, *tokens: int) -> Capture:
@@ -108,7 +109,7 @@ def check_same_layer(result: Layer, expected: Layer, error: float) -> None:
         assert torch.equal(result.allowed, expected.allowed)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     heads=st.integers(1, 4),
     queries=st.integers(1, 9),

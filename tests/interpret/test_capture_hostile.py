@@ -151,6 +151,7 @@ def at(*names: str | int) -> Callable[[Any], Any]:
 
 PANEL = ("sides", 0)
 LAYER = (*PANEL, "layers", 0)
+WALK = (*PANEL, "walkthrough")
 
 
 @pytest.mark.parametrize(
@@ -238,6 +239,41 @@ LAYER = (*PANEL, "layers", 0)
         ((*PANEL, "flow", "layers"), [9], "flow.layers[0] is 9"),
         ((*PANEL, "flow", "layers"), [], "flow.rollout has 1 entries; it must have 0"),
         ((*PANEL, "flow", "reasons"), {"x": "y"}, "reasons.x is 'x'; it should be 'rollout' or"),
+        ((*PANEL, "effects", "kind"), "all", "effects.kind is 'all'; it should be 'next',"),
+        ((*PANEL, "effects", "kind"), "classes", "effects.sequence must be null for classes"),
+        ((*PANEL, "effects", "sequence"), 2, "effects.sequence is 2"),
+        ((*PANEL, "effects", "sequence"), 0, "effects.targets has 3 entries; it must have 5"),
+        ((*PANEL, "effects", "measured"), 3, "effects.measured is 3"),
+        ((*PANEL, "effects", "targets", 0, "token"), 1, "targets[0].token is 1; it should be text"),
+        ((*PANEL, "effects", "targets", 0, "probability"), 1.5, "probability is 1.5"),
+        ((*PANEL, "effects", "heads"), [None], "effects.heads has 1 entries; it must have 4"),
+        ((*PANEL, "effects", "heads", 0, "shape"), [3, 4], "heads[0].shape is (3, 4)"),
+        ((*PANEL, "effects", "heads", 0, "code"), "u8", "heads[0].code is 'u8'"),
+        ((*PANEL, "effects", "keys", "points", 1, "position"), 3, "points[1].position is 3"),
+        ((*PANEL, "effects", "keys", "points", 1, "sequence"), 2, "points[1].sequence is 2"),
+        ((*PANEL, "effects", "keys", "correlation"), 1.5, "keys.correlation is 1.5"),
+        ((*PANEL, "effects", "lens", "best", 1, 2), 9, "lens.best[1] is 9"),
+        ((*PANEL, "effects", "lens", "best", 1), [], "lens.best[1] has 0 entries"),
+        ((*PANEL, "effects", "lens", "layers"), ["a"], "lens.best has 2 entries; it must have 1"),
+        ((*PANEL, "effects", "patching", "corrupted_tokens"), ["x"], "corrupted_tokens has 1"),
+        ((*PANEL, "effects", "reasons"), {"x": "y"}, "reasons.x is 'x'; it should be 'heads',"),
+        ((*WALK, "layer"), 4, "walkthrough.layer is 4"),
+        ((*WALK, "query"), 3, "walkthrough.query is 3"),
+        ((*WALK, "head"), 3, "walkthrough.head is 3"),
+        ((*WALK, "block"), 2, "walkthrough.block is 2; there are 2 blocks"),
+        ((*WALK, "rotary"), 1, "rotary is 1; it should be a valid boolean"),
+        ((*WALK, "key_heads"), [0], "walkthrough.k.shape is (2, 5, 6); it must be (1, 5, 6)"),
+        ((*WALK, "key_heads", 1), 3, "walkthrough.key_heads[1] is 3"),
+        ((*WALK, "dots", "shape"), [5, 3], "walkthrough.dots.shape is (5, 3); it must be (3, 5)"),
+        ((*WALK, "bias", "shape"), [5, 1], "walkthrough.bias.shape is (5, 1)"),
+        ((*WALK, "stream", "shape"), [9], "walkthrough.stream.shape is (9,); it must be (8)"),
+        ((*WALK, "stream", "code"), "u8", "stream.code is 'u8'"),
+        ((*WALK, "parts"), ["self"], "walkthrough.added.shape is (2, 8); it must be (1, 8)"),
+        ((*WALK, "parts", 0), "other", "parts[0] is 'other'; it should be 'self',"),
+        ((*WALK, "added"), None, "walkthrough.added must have a row for each of 2 parts"),
+        ((*WALK, "top", 0, 2), 1.5, "top[0][2] is 1.5"),
+        ((*WALK, "top"), [["a", 1.0, 0.5]] * 101, "walkthrough.top is a list of 101"),
+        ((*WALK, "reasons"), {"x": "y"}, "reasons.x is 'x'; it should be 'embedding',"),
         ((*PANEL, "control"), [[]], "control has 1 entries; it must have 4"),
         (
             (*PANEL, "small", "shape"),
@@ -273,11 +309,13 @@ def test_missing_and_unknown_names(path: Path) -> None:
     "path_in_header",
     [(), ("blocks", 0), PANEL, (*PANEL, "model"), (*PANEL, "flow"), (*PANEL, "next"), LAYER,
      (*LAYER, "weights"), (*LAYER, "patterns", 0), (*PANEL, "sequences", 0),
-     (*PANEL, "sequences", 0, "image"), (*PANEL, "sequences", 0, "tokens", 1)],
+     (*PANEL, "sequences", 0, "image"), (*PANEL, "sequences", 0, "tokens", 1),
+     (*PANEL, "effects"), (*PANEL, "effects", "lens"), (*PANEL, "effects", "patching"),
+     (*PANEL, "effects", "keys"), (*PANEL, "effects", "targets", 0), WALK],
 )  # fmt: skip
 def test_every_name_is_required(path_in_header: tuple[str | int, ...], path: Path) -> None:
     """Except those that version 0.1 did not write."""
-    optional = {"opening", "highlights", "excess", "head", "query"}
+    optional = {"opening", "highlights", "excess", "effects", "walkthrough"}
     for name in set(at(*path_in_header)(HEADER)) - optional:
         header = copy.deepcopy(HEADER)
         del at(*path_in_header)(header)[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from attnlab.interpret._look import look
 from attnlab.models import ViT, ViTConfig
 from tests.support.command_line import run
 from tests.support.small_transformers import transformers
+from tests.support.transformers_with_tokenizers import word_tokenizer
 
 images: Any = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
 
@@ -153,20 +155,20 @@ def swin(kind: str, window: int) -> Any:
     return getattr(transformers, f"{kind}ForImageClassification")(config).eval()
 
 
-def test_layers_of_merged_patches_are_skipped(wide_image: Path) -> None:
+def test_merged_patches_and_windows(wide_image: Path) -> None:
     """Swin attends to windows: here the first is the whole image, then patches are merged."""
     result = look(swin("Swinv2", 4), image=wide_image, tokenizer=processor(16, 16))
     panel = result.panels[0]
-    assert [layer.weights.shape for layer in panel.layers if layer.weights is not None] == [
-        (2, 16, 16)
-    ]
+    grids = [each.image and (each.image.rows, each.image.columns) for each in panel.sequences]
+    assert grids == [(4, 4), (2, 2)]
+    assert panel.sequence_indices == [(0, 0), (1, 1)]
     assert panel.control is not None
-    assert len(panel.control) == 1
-    assert any("1 of 2 layers are not shown" in note for note in result.capture.notes)
+    assert len(panel.control) == 2
     assert result.packed[0]["sides"][0]["layers"]
-    for kind in ("Swin", "Swinv2"):
-        with pytest.raises(ValueError, match="no layer attends from all tokens"):
-            look(swin(kind, 2), image=wide_image, tokenizer=processor(16, 16))
+    for kind in ("Swin", "Swinv2"):  # windows of 2 x 2 patches are not patches of the image
+        small = look(swin(kind, 2), image=wide_image, tokenizer=processor(16, 16), control=False)
+        first = small.panels[0].sequences[small.panels[0].sequence_indices[0][0]]
+        assert (first.name, first.image, len(first.texts)) == ("part of 4", None, 4)
 
 
 def segformer() -> Any:
@@ -192,18 +194,52 @@ def both() -> Any:
     return transformers.VisionEncoderDecoderModel(config)
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (segformer, "has no patch_size"),
-        (yolos, "cannot match them to the image"),
-        (both, "continues with a decoder"),
-    ],
-)
-def test_unsupported_vision_models(make: Any, message: str, wide_image: Path) -> None:
-    with pytest.raises(ValueError, match=message) as error:
-        look(make().eval(), image=wide_image, tokenizer=processor())
-    assert "\n" not in str(error.value)
+def test_stages_and_tokens_after_the_patches(wide_image: Path) -> None:
+    """Segformer's stages have grids of their own, and reduce the keys; Yolos adds the tokens of
+    what it detects after the patches."""
+    panel = look(segformer().eval(), image=wide_image, tokenizer=processor(16, 16)).panels[0]
+    pairs = [[panel.sequences[index].image for index in pair] for pair in panel.sequence_indices]
+    grids = [[each and (each.rows, each.columns) for each in pair] for pair in pairs]
+    assert grids == [[(4, 4), (2, 2)], [(2, 2), (2, 2)]]
+    result = look(yolos().eval(), image=wide_image, tokenizer=processor())
+    sequence = result.panels[0].sequences[0]
+    assert sequence.image is not None
+    assert (sequence.image.first, sequence.texts[:2]) == (1, ["[class]", "1,1"])
+    assert sequence.texts[9:12] == ["3,3", "[1]", "[2]"]
+    assert sequence.special[9:11] == [False, True]
+
+
+def test_patches_in_random_order_are_positions(wide_image: Path) -> None:
+    """A masked autoencoder keeps a random part of the patches."""
+    config = transformers.ViTMAEConfig(
+        **SIZES, image_size=16, patch_size=4, mask_ratio=0.75, decoder_num_hidden_layers=1,
+        decoder_hidden_size=24, decoder_num_attention_heads=2, decoder_intermediate_size=8,
+    )  # fmt: skip
+    model = transformers.ViTMAEModel(config).eval()
+    panel = look(model, image=wide_image, tokenizer=processor(16, 16)).panels[0]
+    assert [(each.name, each.image) for each in panel.sequences] == [("positions", None)]
+
+
+def test_image_encoder_with_a_text_decoder(wide_image: Path) -> None:
+    words = word_tokenizer(20)
+    options: dict[str, Any] = {"image": wide_image, "pair": "w5 w6", "control": False}
+    with pytest.raises(ValueError, match="has no tokenizer"):
+        look(both().eval(), tokenizer=processor(), **options)
+    model = both()
+    model.config.decoder_start_token_id = 1
+    given = SimpleNamespace(tokenizer=words, image_processor=processor())
+    result = look(model.eval(), tokenizer=given, **options)
+    panel = result.panels[0]
+    assert [each.name for each in panel.sequences] == ["target", "patches"]
+    pairs = {
+        (layer.stack, layer.kind): pair
+        for layer, pair in zip(panel.layers, panel.sequence_indices, strict=True)
+    }
+    assert pairs == {
+        ("encoder", "self"): (1, 1), ("decoder", "self"): (0, 0), ("decoder", "cross"): (0, 1)
+    }  # fmt: skip
+    assert result.difference is not None
+    assert result.difference < 1e-4
 
 
 def test_vision_models_take_no_text(

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import textwrap
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -107,11 +108,9 @@ def execute(page: Any) -> None:
     page.wait_for_selector(".jp-OutputArea canvas")
 
 
-def test_in_jupyter_lab(tmp_path: Path) -> None:
-    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
-    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
-    hostile().save(tmp_path / "capture.attnlab")
-    cell = "import attnlab\nattnlab.look('capture.attnlab')"
+def write_notebook(path: Path, cell: str) -> None:
+    """A notebook of one cell."""
+    cell = textwrap.dedent(cell).strip()
     notebook = {
         "cells": [
             {"cell_type": "code", "execution_count": None, "id": "one", "metadata": {},
@@ -122,7 +121,16 @@ def test_in_jupyter_lab(tmp_path: Path) -> None:
         "nbformat": 4,
         "nbformat_minor": 5,
     }  # fmt: skip
-    (tmp_path / "a.ipynb").write_text(json.dumps(notebook))
+    path.write_text(json.dumps(notebook))
+
+
+@pytest.mark.slow
+def test_in_jupyter_lab(tmp_path: Path) -> None:
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    hostile().save(tmp_path / "capture.attnlab")
+    cell = "import attnlab\nattnlab.look('capture.attnlab')"
+    write_notebook(tmp_path / "a.ipynb", cell)
     with chromium() as browser, jupyter_lab(tmp_path) as address:
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         page.set_default_timeout(HANG)
@@ -157,3 +165,41 @@ def test_in_jupyter_lab(tmp_path: Path) -> None:
         assert page.locator(".jp-OutputArea img").count() == 0
         assert (foreign, errors, console) == ([], [], [])
         page.screenshot(path=str(tmp_path / "lab.png"))
+
+
+@pytest.mark.slow
+def test_heads_are_switched_off_in_jupyter_lab(tmp_path: Path) -> None:
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
+    pytest.importorskip("anywidget", reason="anywidget is not installed")
+    cell = """
+        import attnlab, torch
+        from tests.support.text_models import TOKENS, decoder
+        model = decoder()
+        with torch.no_grad():
+            [parameter.mul_(4) for parameter in model.parameters()]  # effects of whole percents
+        attnlab.look(model, "the dog ran in the park", tokenizer=TOKENS)
+    """
+    write_notebook(tmp_path / "a.ipynb", cell)
+    with chromium() as browser, jupyter_lab(tmp_path) as address:
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        page.set_default_timeout(HANG)
+        page.goto(f"{address}/lab/tree/a.ipynb")
+        page.wait_for_selector(".jp-Notebook .cm-content")
+        page.wait_for_selector("[data-status=idle]")
+        execute(page)
+        page.get_by_role("tab", name="Effect").click()
+        page.wait_for_selector(".prediction tbody tr")
+        assert page.locator(".prediction .after").count() == 0  # all heads are on
+        page.locator(".jp-OutputArea .area").focus()
+        ring = page.locator(".jp-OutputArea .ring")
+        for _ in range(40):  # the tokens, then the grid
+            page.keyboard.press("ArrowDown")
+            if "head 0" in (ring.get_attribute("aria-label") or ""):
+                break
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".prediction .after")
+        rows = page.locator(".prediction tbody tr").all()
+        assert any(
+            row.locator(".before").inner_text() != row.locator(".after").inner_text()
+            for row in rows
+        )

@@ -32,7 +32,13 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     vision = ViT(ViTConfig(classes=5, image_size=12, patch=4, width=24, layers=2, heads=3))
     results = {
         "decoder": look(
-            decoder(), "the dog ran", tokenizer=TOKENS, generate=5, neurons=True, untrained=True
+            decoder(),
+            "the dog ran",
+            tokenizer=TOKENS,
+            generate=5,
+            neurons=True,
+            untrained=True,
+            effects=True,
         ),
         "encoder": look(encoder(), "I am happy", pair="not the dog", tokenizer=TOKENS),
         "both": look(both_stacks(), "the dog ran", tokenizer=TOKENS, pair="I am"),
@@ -85,7 +91,17 @@ def color_count(page: Any) -> int:
 
 
 EXPECTED = {  # the views that each kind of model can draw
-    "decoder": {"heads", "matrix", "model", "neurons", "compare", "generation", "flow", "mask"},
+    "decoder": {
+        "heads",
+        "matrix",
+        "model",
+        "effect",
+        "neurons",
+        "compare",
+        "generation",
+        "flow",
+        "mask",
+    },
     "encoder": {"heads", "matrix", "model", "flow", "mask"},
     "both": {"heads", "matrix", "model", "generation", "cross", "flow", "mask"},
     "vision": {"heads", "matrix", "model", "flow", "image", "mask"},
@@ -123,6 +139,34 @@ def test_hostile_tokens_are_text(pages: dict[str, Path], watched: Watched) -> No
         if visible.isprintable() and len(visible) < 100:  # vitest checks the names of others
             assert visible in text, visible
     assert "x" * 100 in text
+    watched.check()
+
+
+def test_effect_view(pages: dict[str, Path], watched: Watched) -> None:
+    page = watched.open(pages["decoder"], "#view=effect")
+    finding = page.locator("p.finding")
+    assert re.search(
+        r"Without layer \d, head \d.*the probability of .* (falls|rises)", finding.inner_text()
+    )
+    assert page.locator(".switches").count() == 0  # nobody to ask
+    before = finding.inner_text()
+    page.locator(".area").focus()
+    page.keyboard.press("ArrowDown")  # the first token
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => location.hash.includes('queries=0')")
+    page.wait_for_function(
+        "(old) => document.querySelector('p.finding').innerText !== old", arg=before
+    )
+    watched.press("t")
+    table = page.locator("table").inner_text()
+    for part in ("head", "logit lens", "attention to a token"):
+        assert (part in table) == (part != "attention to a token"), part  # of the last token only
+    watched.press("t")
+    page.evaluate("() => { location.hash = '#view=effect&side=1' }")
+    page.wait_for_selector("p.message")
+    assert "first side only" in page.locator("p.message").inner_text()
+    page = watched.open(pages["vision"], "#view=effect")
+    assert "--effects" in page.locator("p.message").inner_text()
     watched.check()
 
 
@@ -223,7 +267,9 @@ def test_every_view_is_saved_for_a_column_of_a_paper(
         assert b"#15171a" in dark, view
         heights = [float(ElementTree.fromstring(each).attrib["height"]) for each in (dark, plain)]
         assert heights[1] < heights[0], view
-        assert not re.search(rb"<script|<foreignObject|\son\w+=|https?://(?!www\.w3\.org)", light)
+        assert not re.search(
+            rb"<script|<foreignObject|<[^<>]*\son\w+=|https?://(?!www\.w3\.org)", light
+        )
     assert page.evaluate("() => window.harmed") is None
     watched.check()
 
@@ -254,7 +300,7 @@ def test_views_that_do_not_apply_are_not_shown(pages: dict[str, Path], watched: 
     page = watched.open(pages["encoder"])
     names = {each.split("-tab-")[1] for each in page.locator("[role=tab]").evaluate_all(
         "(tabs) => tabs.map((tab) => tab.id)")}  # fmt: skip
-    assert names == EXPECTED["encoder"]
+    assert names == EXPECTED["encoder"] | {"walkthrough"}
     more = page.get_by_role("button", name="More options")
     assert not page.get_by_label("Scale").is_visible()
     more.click()

@@ -5,13 +5,15 @@ Letters: H heads, T tokens, W width.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 import attnlab
+from attnlab.interpret._attention_sites import with_stream
 from attnlab.interpret._model_input import ModelInput
+from attnlab.interpret._replay import repeat_rows
 from tests.support.intervention_models import hooks_of
 from tests.support.small_transformers import GROUPED, WORDS, small, transformers
 
@@ -106,3 +108,48 @@ def test_attribution_names_the_layers_of_a_hybrid_as_interventions_do() -> None:
     }
     rest = [(t.kind, t.layer) for t in result.terms if t.kind in ("block", "feed-forward")]
     assert rest == [("block", 0), ("block", 1), ("feed-forward", 2)]
+
+
+def test_a_model_that_computes_with_time_first() -> None:
+    """FSMT's layers get (T, B, W): a mean is over the tokens of a row, not over the rows."""
+    torch.manual_seed(0)
+    sizes = {f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in (
+        ("layers", 1), ("attention_heads", 2), ("ffn_dim", 12),
+    )}  # fmt: skip
+    config = transformers.FSMTConfig(
+        langs=["en", "de"], src_vocab_size=20, tgt_vocab_size=20, d_model=8,
+        max_position_embeddings=16, init_std=0.5, **sizes,
+    )  # fmt: skip
+    model = transformers.FSMTForConditionalGeneration(config).eval()
+    source, target = torch.randint(5, 20, (3, 7)), torch.randint(5, 20, (3, 4))
+
+    @torch.no_grad()
+    def logits(rows: slice) -> torch.Tensor:
+        inputs = {"input_ids": source[rows], "decoder_input_ids": target[rows], "use_cache": False}
+        result: torch.Tensor = model(**inputs).logits
+        return result
+
+    whole = logits(slice(0, 1))
+    with attnlab.intervene(model).ablate(0, how="mean"):
+        together, alone = logits(slice(None)), logits(slice(0, 1))
+    assert float((alone - whole).abs().max()) > 1e-3
+    torch.testing.assert_close(together[:1], alone, rtol=1e-4, atol=1e-5)
+    assert torch.equal(logits(slice(0, 1)), whole)
+    assert hooks_of(model) == 0
+
+
+def test_a_block_that_returns_a_named_tuple() -> None:
+    class Pair(NamedTuple):
+        stream: torch.Tensor
+        rest: int
+
+    stream = torch.zeros(1, 3, 4)
+    pair = Pair(stream + 1, 7)
+    changed = with_stream(pair, stream)
+    assert isinstance(changed, Pair)
+    assert changed.stream is stream
+    assert changed.rest == 7
+    repeated = repeat_rows(pair, 5)
+    assert isinstance(repeated, Pair)
+    assert repeated.stream.shape == (5, 3, 4)
+    assert repeated.rest == 7

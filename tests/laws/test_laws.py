@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab import MECHANISMS, Mask
 from tests.support import law_trials as laws
+from tests.support.examples import examples
 from tests.support.law_trials import (
     absorb,
     build,
@@ -26,8 +27,8 @@ in_c = pytest.mark.parametrize(
     [(name, {}) for name, kind in MECHANISMS.items() if kind.compilable],
     ids=str,
 )
-many = settings(max_examples=12)
-few = settings(max_examples=8)
+many = examples(12)
+few = examples(8)
 # around the chunks of 24, 32 and 48 tokens in which the C kernels go, which no option changes
 LONG = (23, 24, 25, 31, 32, 33, 47, 48, 49, 65, 73)
 

@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from attnlab import Mask, check_laws, create_mechanism
 from attnlab.mechanisms import hedgehog_window as module
 from attnlab.mechanisms.hedgehog_window import HedgehogWindow
+from tests.support.examples import examples
 
 D, H, G, M = 3, 4, 2, 5
 
@@ -93,7 +94,11 @@ def test_equals_a_loop_over_the_terms(
 def test_laws_hold_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 2 tokens, so that short texts have many."""
     monkeypatch.setattr(module, "SMALLEST_BLOCK", 2)
-    failed = [result for result in check_laws("hedgehog_window", examples=7) if not result.holds]
+    failed = [
+        result
+        for result in check_laws("hedgehog_window", examples=examples(9).max_examples)
+        if not result.holds
+    ]
     assert failed == []
 
 

@@ -15,6 +15,7 @@ from attnlab.laws._compare import assert_equal_to_rounding, gradients
 from attnlab.mechanism import Mechanism, repeat_heads
 from attnlab.mechanisms.recurrent import Delta, Recurrent
 from tests.support.attention_loops import RECURRENCES, recurrence
+from tests.support.examples import slow_unless
 from tests.support.law_trials import (
     HEAD_DIM,
     HEADS,
@@ -260,7 +261,7 @@ def test_float32_under_autocast_stays_float32(name: str, in_torch: bool) -> None
 # torch.compile
 
 
-@every
+@pytest.mark.parametrize("name", slow_unless(("gated_delta", "kda"), NAMES))
 @pytest.mark.parametrize("gradients_on", [False, True])
 def test_torch_compile_of_a_decoding_step(name: str, gradients_on: bool) -> None:
     mechanism: Any = make_mechanism(name).double()
@@ -281,7 +282,7 @@ def test_torch_compile_of_a_decoding_step(name: str, gradients_on: bool) -> None
             assert_equal_to_rounding([actual], [expected])
 
 
-@every
+@pytest.mark.parametrize("name", slow_unless(("gated_delta", "kda"), NAMES))
 def test_torch_compile_of_packed_documents(name: str) -> None:
     mechanism = make_mechanism(name).double()
     x = make_inputs(mechanism, B=2, G=3, T=11, S=11)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -15,6 +15,7 @@ from attnlab.mechanism import repeat_heads
 from attnlab.mechanisms import _compiled as compiled
 from attnlab.mechanisms.recurrent import Tokens, recurrent_weights, scan_chunks
 from tests.support.c_compiler import needs_compiler
+from tests.support.examples import examples
 
 pytestmark = needs_compiler
 BETA = 0.7
@@ -103,7 +104,7 @@ def with_gradients(attend: Any, x: Written, delta: bool) -> list[Tensor]:
 
 
 @every_kind
-@settings(max_examples=15)
+@examples(15)
 @given(
     sizes=st.tuples(*[st.integers(1, n) for n in (2, 3, 150, 40, 40)]),
     queries=st.integers(1, 3),

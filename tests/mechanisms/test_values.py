@@ -20,6 +20,7 @@ from attnlab.mechanisms._random_directions import sample_directions
 from attnlab.mechanisms.favor import RandomFeatures
 from attnlab.mechanisms.kernel import Kernel
 from attnlab.mechanisms.softmax import fast_dropout
+from tests.support.law_trials import build, make_inputs
 
 E = math.e
 
@@ -426,3 +427,15 @@ def test_window_reaches_exactly_so_far() -> None:
     assert torch.equal(mechanism.weights(q, k, Mask())[0, 0] > 0, distance.abs() < 3)
     causal = mechanism.weights(q, k, Mask(causal=True))[0, 0] > 0
     assert torch.equal(causal, (distance < 3) & (distance >= 0))
+
+
+def test_condition_of_packed_documents_is_that_of_each_document() -> None:
+    """Terms of other documents must not hide that the visible ones cancel."""
+    mechanism = build("polynomial", {"chunk": 64, "torch": True})
+    inputs = make_inputs(mechanism, B=1, G=6, T=6, S=6, seed=70)
+    packed = Mask(segments=torch.tensor([[0, 0, 1, 1, 1, 1]]))
+    alone = [
+        mechanism.condition(inputs.q[:, :, part], inputs.k[:, :, part], Mask())
+        for part in (slice(0, 2), slice(2, 6))
+    ]
+    assert torch.allclose(mechanism.condition(inputs.q, inputs.k, packed), torch.cat(alone, 2))

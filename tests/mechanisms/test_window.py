@@ -16,6 +16,7 @@ from attnlab.mechanisms import window as window_module
 from attnlab.mechanisms.window import Window
 from attnlab.state import KeyValues
 from tests.support.c_compiler import needs_compiler
+from tests.support.examples import examples
 
 D, H, G, M = 3, 4, 2, 5
 
@@ -54,7 +55,11 @@ def test_sinks_are_visible_from_everywhere(window: int, sinks: int, causal: bool
 def test_laws_hold_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 2 tokens, so that short texts have many."""
     monkeypatch.setattr(window_module, "SMALLEST_BLOCK", 2)
-    failed = [result for result in check_laws("window", examples=7) if not result.holds]
+    failed = [
+        result
+        for result in check_laws("window", examples=examples(9).max_examples)
+        if not result.holds
+    ]
     assert failed == []
 
 

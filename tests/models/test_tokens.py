@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from attnlab import tokenizer as tokens
 from attnlab._pretokenize import last_break
 from attnlab.tokenizer import BPE, SPECIAL_TOKENS, Bytes, Characters, Tokenizer, load_tokenizer
+from tests.support.examples import examples
 
 TEXTS = ["the cat sat on the mat\n", "the hat, the bat: naïve 猫 <|end|><|end|> <|end|>\n"] * 5
 CHARACTERS = Characters.train(TEXTS)
@@ -63,7 +64,7 @@ near_ascii = st.text(
 @pytest.mark.parametrize("tokenizer", [*ALL, WORDS], ids=named)
 @tricky_examples
 @given(st.one_of(any_text, near_ascii))
-@settings(max_examples=400)
+@examples(400)
 def test_arrays_have_the_same_ids(tokenizer: Tokenizer, text: str) -> None:
     ids, replaced = tokenizer.encode_array(text)
     assert (ids.tolist(), replaced) == tokenizer.encode_counting(text)
@@ -71,7 +72,7 @@ def test_arrays_have_the_same_ids(tokenizer: Tokenizer, text: str) -> None:
 
 
 @given(near_ascii, st.integers(1, 9))
-@settings(max_examples=400)
+@examples(400)
 def test_pieces_have_the_tokens_of_the_whole(text: str, size: int) -> None:
     ids: list[int] = []
     start = 0
@@ -481,7 +482,7 @@ def test_older_files_of_pairs(tmp_path: Path) -> None:
     assert load_tokenizer(tmp_path).encode(TEXTS[1]) == PAIRS.encode(TEXTS[1])
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

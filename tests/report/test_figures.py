@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -28,6 +28,7 @@ from attnlab.report import (
     figure,
     save_figure,
 )
+from tests.support.examples import examples
 from tests.support.made_up_reports import accuracy_bars, head_map, hostile_report, ratio_map, times
 
 PLOTS: dict[str, Plot] = {
@@ -112,7 +113,7 @@ def test_marks_and_percents() -> None:
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.tuples(FINITE, st.floats()), max_size=4), st.booleans())
 def test_lines_of_any_values(points: list[tuple[float, float]], log: bool) -> None:
     with warnings.catch_warnings():

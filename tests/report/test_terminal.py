@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from attnlab._confidence_intervals import Estimate
-from attnlab.report import Bars, Cell, Lines, Report, Section, Series, Table, print_report
+from attnlab.report import Bars, Cell, Heatmap, Lines, Report, Section, Series, Table, print_report
 from attnlab.report._terminal_heatmap import draw_heatmap
 from attnlab.report._terminal_lines import draw_bars, draw_lines
 from tests.support.made_up_reports import full_report, hostile_report, ratio_map
@@ -124,3 +124,12 @@ def test_heatmap_has_numbers_and_colors() -> None:
     assert orange[0] > orange[2]
     cut = [line.plain for line in draw_heatmap(ratio_map(), width=30)]
     assert cut[-1].endswith("norm |q~ (1 more column does not fit)")
+
+
+def test_names_of_columns_are_cut_if_all_columns_fit_then() -> None:
+    names = ["recall", "selective_copy", "noisy_recall", "a", "b", "c"]
+    plot = Heatmap("ability", "mechanism", "score", names, ["gla"], [[0.987] * 6])
+    lines = [line.plain for line in draw_heatmap(plot, width=60)]
+    assert lines[0].split() == ["mechanism", "recall", "select~", "noisy_~", "a", "b", "c"]
+    assert lines[1].count("0.987") == 6
+    assert max(map(len, lines)) <= 60

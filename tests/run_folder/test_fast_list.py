@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -15,6 +15,7 @@ from attnlab.cli._run_table import rich_table, row_texts, runs_table
 from attnlab.run_folder import _metrics as metrics
 from attnlab.run_folder._config import TaskSection
 from attnlab.run_folder._run_list import Summary
+from tests.support.examples import examples
 
 STEPS = st.integers(0, 99) | st.just("x") | st.none()
 ROWS = st.fixed_dictionaries(
@@ -30,7 +31,7 @@ LINES = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     lines=st.lists(LINES, max_size=60),
     end=st.sampled_from(["", "\n"]),
@@ -87,7 +88,7 @@ SUMMARIES = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     runs=st.lists(SUMMARIES, min_size=1, max_size=9),
     width=st.integers(20, 160),

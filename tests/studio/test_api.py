@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from starlette.testclient import TestClient
@@ -24,6 +24,7 @@ from attnlab.studio._http_errors import STATUS_DESCRIPTIONS, RequestError
 from attnlab.studio._requests import EventsQuery, LookRequest, RequestModel, WriteRequest
 from attnlab.studio._responses import EVENTS
 from attnlab.studio._validation_errors import describe_validation_error
+from tests.support.examples import examples
 from tests.support.studio_secret_files import error_message
 from tests.support.studio_servers import (
     StudioThread,
@@ -110,13 +111,13 @@ def test_the_documentation_names_every_status_and_limit() -> None:
     section = page.split("## For programs")[1].split("```")[0]
     expected = {*STATUS_DESCRIPTIONS, 405}  # an unknown method has no endpoint that declares it
     assert {int(number) for number in re.findall(r"\b[45]\d\d\b", section)} == expected
-    limits_text = " ".join(page.split("- A body is refused")[1].split("\n- ")[0].split())
+    limits_text = " ".join(page.split("- Bodies over")[1].split("\n- ")[0].split())
     assert (
-        f"{limits.JSON_BYTES // 2**20} MiB; images {limits.IMAGE_BYTES // 2**20} MiB" in limits_text
+        f"{limits.JSON_BYTES // 2**20} MiB (images {limits.IMAGE_BYTES // 2**20} MiB" in limits_text
     )
-    assert f"more than {limits.TEXT_CHARACTERS:,} characters" in limits_text
+    assert f"over {limits.TEXT_CHARACTERS:,} characters" in limits_text
     assert f"at most {limits.METRIC_ROWS:,} rows" in limits_text
-    slow_text = " ".join(page.split("- Slow clients")[1].split("\n- ")[0].split())
+    slow_text = " ".join(page.split("- Headers must arrive")[1].split("\n- ")[0].split())
     seconds = [int(number) for number in re.findall(r"(?:within|body within) (\d+)", slow_text)]
     assert seconds == [limits.HEADER_SECONDS, limits.BODY_SECONDS, limits.WRITE_SECONDS]
     assert f"{limits.CONNECTIONS:,} connections and {limits.EVENT_STREAMS} event" in slow_text
@@ -152,7 +153,7 @@ LOOK = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(WRITE.map(lambda b: (WriteRequest, b)) | LOOK.map(lambda b: (LookRequest, b)))
 def test_request_models_agree_with_their_schemas(
     case: tuple[type[RequestModel], dict[str, Any]],

@@ -100,6 +100,31 @@ def test_a_capture_equals_that_of_the_command(
         assert one.q is not None  # neurons
 
 
+def test_heads_are_switched_off(client: TestClient, tmp_path: Path) -> None:
+    result = post(client, "look", target="run:language", text="to be", effects=True)
+    capture = download_capture(client, tmp_path, result["capture"])
+    effects, layer = capture.panels[0].effects, capture.panels[0].layers[0]
+    assert effects.heads[0] is not None
+    head = {"layer": layer.name, "head": 1}
+    answer = post(client, "look/heads", capture=result["capture"], heads=[head])
+    changed = answer["target"]["after"] / answer["target"]["before"]
+    assert changed == pytest.approx(float(effects.heads[0][1, -1].exp()), rel=1e-2)
+    assert len(answer["top"]) == 5
+    whole = post(client, "look/heads", capture=result["capture"], heads=[])
+    assert whole["target"]["before"] == whole["target"]["after"]
+    for heads, status, words in (
+        ([{"layer": layer.name, "head": 99}], 422, "no head 99"),
+        ([{"layer": "nowhere", "head": 0}], 422, "no layer 'nowhere'"),
+        ([{"layer": layer.name, "head": -1}], 400, "head"),
+    ):
+        body = {"capture": result["capture"], "heads": heads}
+        response = client.post("/api/look/heads", json=body)
+        assert response.status_code == status, response.text
+        assert words in response.json()["error"]
+    response = client.post("/api/look/heads", json={"capture": "gone", "heads": []})
+    assert response.status_code == 404
+
+
 def test_models_named_at_start_and_comparisons(client: TestClient, tmp_path: Path) -> None:
     info = client.get("/api/info").json()
     assert info["models"] == [{"id": "gpt2", "name": "gpt2"}]

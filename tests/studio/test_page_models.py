@@ -50,10 +50,12 @@ def test_questions_are_answered_and_attention_is_shown(window: Window) -> None:
     assert "100%" in name
     submit_question(page, f"{question}\n{question.replace('?', '')}")
     page.wait_for_function("() => document.querySelectorAll('.answer').length === 3")
-    assert page.locator(".stranger").count() == 0
+    assert page.locator(".stranger:has-text('No training question')").count() == 0
     unknown = question.replace(name.split("\n")[0], "Nobody Atall")
     submit_question(page, unknown)
-    page.wait_for_selector(".stranger:has-text('Nobody Atall')")
+    page.wait_for_function("() => document.querySelectorAll('.answer').length === 4")
+    assert "Too few questions were held out" in page.locator(".stranger").first.inner_text()
+    assert "known" not in page.locator(".answer .verdict").all_inner_texts()
     page.get_by_role("button", name="Attention of this answer").first.click()
     page.wait_for_selector(VIEWER)
     assert page.locator(".attention [role=tab][aria-selected=true]").inner_text() == "Generation"
@@ -98,7 +100,8 @@ def test_the_audit_is_shown_or_started(window: Window, runs: Path) -> None:
         "verdicts": {"known": {"count": 30, "accuracy": 0.97}},
         "histogram": [["Paris_1", 12]],
         "answers": [
-            {"question": "q", "answer": "<b>", "gold": "b", "confidence": 0.8, "correct": False}
+            {"question": "q", "answer": "<b>", "gold": "b", "confidence": 0.8, "correct": False,
+             "verdict": "known"}
         ],
     }  # fmt: skip
     (runs / "learned" / "audit.json").write_text(json.dumps(audit))
@@ -270,6 +273,31 @@ def test_neurons_are_optional_and_errors_name_no_flag(window: Window) -> None:
     page.wait_for_selector("[role=alert]")
     assert "omit “Second text”" in page.locator("[role=alert]").inner_text()
     window.check_console("422")
+
+
+def test_heads_are_switched_off_by_a_click(window: Window) -> None:
+    page = window.go("/look?subject=run%3Alanguage", "textarea")
+    page.get_by_label("Text", exact=True).fill("to be")
+    page.get_by_label("Effects of heads").check()
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_selector(VIEWER)
+    page.get_by_role("tab", name="Effect").click()
+    page.wait_for_selector(".attention .prediction tbody tr")
+    assert page.locator(".prediction .after").count() == 0  # all heads are on
+    area = page.locator(".attention .area")
+    area.focus()
+    ring = page.locator(".attention .ring")
+    for _ in range(40):  # the tokens, then the grid
+        page.keyboard.press("ArrowDown")
+        if "head 0" in (ring.get_attribute("aria-label") or ""):
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".prediction .after")
+    assert page.locator(".switches .chip").inner_text().startswith(("0.0", "1.0"))
+    page.wait_for_function("() => /!.*off=/.test(location.hash)")
+    page.get_by_role("button", name="All on").click()
+    page.wait_for_selector(".prediction .after", state="detached")
+    window.check_console()
 
 
 def test_an_image_is_inspected(window: Window, tmp_path: Path) -> None:

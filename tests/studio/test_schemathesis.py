@@ -28,6 +28,7 @@ from attnlab.studio._request_guard import RequestGuard
 from attnlab.studio._run_watcher import RunWatcher
 from tests.support import summary_runs as summaries
 from tests.support import vision_runs
+from tests.support.private_cache import private_cache
 from tests.support.studio_servers import (
     StudioThread,
     make_run,
@@ -101,7 +102,7 @@ def server(
     vision_runs.trained(folder, "vit")
     (folder / "learned" / "audit.json").write_text('{"accuracy": 1}')
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", private_cache(tmp_path_factory.mktemp("cache")))
         patch.setattr(run_watcher, "KEEP_ALIVE_SECONDS", 0.05)
         patch.setattr(RunWatcher, "follow", follow_until_keep_alive)
         patch.setattr(JobQueue, "_work", finish_at_once)
@@ -146,6 +147,9 @@ def description_with_names(server: StudioThread) -> dict[str, Any]:
                 "run": runs,
                 "target": keys,
                 "pairs": {"enum": ["Who?\tMe", "Where?\tHere"]},
+                "capture": {"enum": [capture, "nobody"]},
+                "heads": {"enum": [[], [{"layer": "0", "head": 0}], [{"layer": "0", "head": 99}]]},
+                "position": {"enum": [0, 99]},
                 "ids": {"type": "array", "minItems": 1, "items": {"enum": ["copy", "nobody"]}},
             }
             properties |= {name: each for name, each in fields.items() if name in properties}
@@ -158,7 +162,7 @@ def run_schemathesis(server: StudioThread, folder: Path, *arguments: str) -> str
     command = [sys.executable, "-m", "schemathesis.cli", "run", "--url", server.origin]
     command += ["--checks", "all", "--max-examples", EXAMPLES, "--no-color"]
     command += ["--generation-deterministic", "--suppress-health-check", "all"]
-    command += ["--request-timeout", "300"]  # the machine may be busy
+    command += ["--request-timeout", "300", "--max-response-time", "300"]  # machines may be busy
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),

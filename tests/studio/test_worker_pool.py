@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab._message_frames import pack_frame, read_frame, receive_frame
@@ -23,6 +23,7 @@ from attnlab.studio import _worker_pool as worker_pool
 from attnlab.studio._http_errors import RequestError
 from attnlab.studio._jobs import JobQueue
 from attnlab.studio._worker_pool import Worker, WorkerPool
+from tests.support.examples import examples
 from tests.support.studio_client import studio_behind
 from tests.support.studio_secret_files import error_message
 from tests.support.studio_servers import make_run, studio_client
@@ -55,7 +56,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.dictionaries(st.text(), JSON, max_size=3), st.binary())
 def test_frames_are_read_as_packed(message: dict[str, Any], content: bytes) -> None:
     raw = pack_frame(message, content)

@@ -15,6 +15,7 @@ from attnlab._calibration import (
     threshold_for,
 )
 from attnlab._confidence_intervals import wilson_interval
+from attnlab.tasks.knowledge._certainty import AnswerVerdict
 from attnlab.tasks.knowledge._name_matching import NameIndex, ngram_groups
 from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_fraction
 
@@ -29,6 +30,7 @@ PLACES = [
     *("Saint Petersburg", "Rio de Janeiro", "Llanfairpwllgwyngyll", "Milan", "Dublin", "Boston"),
     *("Toronto", "Berlin", "Vienna", "Tokyo", "Kyoto", "Rome", "Oslo", "Stockholm", "Madrid"),
 ]
+VERDICTS = [str(verdict) for verdict in AnswerVerdict]
 
 
 def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
@@ -71,12 +73,17 @@ def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
     group, described = ngram_groups(names)
     of_group = [[r for r, g in zip(right, group, strict=True) if g == i] for i in range(6)]
     of_verdict = {
-        name: [each["correct"] for each in answers if each["verdict"] == name]
-        for name in ("known", "unsure", "guess")
+        name: [each["correct"] for each in answers if each["verdict"] == name] for name in VERDICTS
     }
     histogram = histogram_of_answers(each["answer"] for each in answers)
     best = threshold_for(0.95, sure_, right)
-    made_up = ["Zorblat Quimby", "Wexforth Allinge", "Pilka Drossel-Ahn", "Ammar Vint"]
+    unknown = [
+        _unknown(kind, 100, known, generator)
+        for kind, known in (("parts recombined", 9), ("new spellings", 3))
+    ]
+    counts = {name: sum(kind["verdicts"][name] for kind in unknown) for name in VERDICTS}
+    off_topic = _unknown("", 40, 0, generator)
+    relation: dict[str, Any] = {"relation": "Where was ... born?", "count": pairs}
     return {
         "run": "runs/knowledge-rope",
         "pairs": pairs,
@@ -93,7 +100,26 @@ def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
             name: {"count": len(hits), "accuracy": sum(hits) / len(hits) if hits else None}
             for name, hits in of_verdict.items()
         },
-        "thresholds": {"known": 0.85, "guess": 0.5, "fitted_on": "a tenth of the training pairs"},
+        "thresholds": {
+            "known": 0.85,
+            "guess": 0.5,
+            "doubt": 0.2,
+            "unread": 0.5,
+            "fitted": True,
+            "fitted_on": "a tenth of the training pairs",
+        },
+        "relations": [
+            {
+                **relation,
+                "accuracy": sum(right) / pairs,
+                "interval": list(wilson_interval(sum(right), pairs)),
+                "known": len(of_verdict["known"]),
+                "known_accuracy": 0.97,
+                "right_known_share": 0.86,
+            }
+        ],
+        "risk_coverage_unknown": [[0.9, 0.3, 0.99], [0.1, 1.0, 0.46]],
+        "off_topic": {k: v for k, v in off_topic.items() if k != "kind"},
         "invented": {
             "count": sum(not each["seen_place"] for each in answers),
             "examples": [each["answer"] for each in answers if not each["seen_place"]][:5],
@@ -102,10 +128,9 @@ def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
             "count": 200,
             "mean_confidence": 0.41,
             "known_share": 0.06,
-            "examples": [
-                {"name": name, "answer": place(), "confidence": float(generator.uniform(0.1, 0.9))}
-                for name in made_up
-            ],
+            "verdicts": counts,
+            "examples": unknown[0]["examples"],
+            "kinds": unknown,
         },
         "origins": [
             {
@@ -129,4 +154,24 @@ def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
             "agreement_when_right": 0.91,
             "agreement_when_wrong": 0.52,
         },
+    }
+
+
+def _unknown(kind: str, count: int, known: int, generator: Any) -> dict[str, Any]:
+    names = ["Zorblat Quimby", "Wexforth Allinge", "Pilka Drossel-Ahn", "Ammar Vint"]
+    return {
+        "kind": kind,
+        "count": count,
+        "mean_confidence": 0.41,
+        "known_share": known / count,
+        "verdicts": {**dict.fromkeys(VERDICTS, 0), "known": known, "unsure": count - known},
+        "examples": [
+            {
+                "question": f"Where was {name} born?",
+                "answer": "Turin",
+                "confidence": float(generator.uniform(0.1, 0.9)),
+                "verdict": "not in what I read",
+            }
+            for name in names
+        ],
     }

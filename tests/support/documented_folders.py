@@ -11,16 +11,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from attnlab._image_files import encode_png
 from attnlab._safe_files import write_text
 from attnlab.bench import bench
+from attnlab.bench._settings import CostSettings
 from attnlab.demo import _run_demo as run_demo_module
 from attnlab.report import to_json
 from attnlab.tasks.knowledge._world import WorldConfig
 from attnlab.tasks.summary import _debian_packages as debian
 from tests.support.image_files import pixels, write_idx_folder, write_sheets
 from tests.support.markdown_blocks import ROOT, read_blocks
+from tests.support.private_cache import private_cache
 from tests.support.studio_client import make_runs_of_each_kind
 
 COURSE = {
@@ -44,12 +47,16 @@ def fill_folder(folder: Path, made: Path) -> Path:
         lines = (made / "world" / source).read_text().splitlines(keepends=True)
         for target in (folder, folder / "data" / "knowledge"):
             (target / name).write_text("".join(lines[:4] if source == "dev.tsv" else lines))
+    rows = (folder / "birth_dev.tsv").read_text().splitlines()
+    questions = [row.split("\t")[0] for row in rows]
+    (folder / "birth_test_inputs.tsv").write_text("".join(f"{each}\n" for each in questions))
     (folder / "cat.png").write_bytes(encode_png(pixels(1, 3, 16)[0]))
     write_sheets(folder / "sheets", train=240)  # a hundredth of them is one of each class
     write_idx_folder(folder / "idx")
     (folder / "shared" / "runs").mkdir(parents=True)
     write_reports(folder)
     write_models(folder / "models")
+    write_media(folder)
     return folder
 
 
@@ -88,9 +95,23 @@ def write_models(folder: Path) -> None:
         pairs.save_pretrained(folder / name)
 
 
+def write_media(folder: Path) -> None:
+    """Models of an image with a text, of a sound and of a series, with what they read."""
+    from tests.support.media_models import llava, series, wav2vec2, write_tone
+
+    for name, (model, processor) in (("llava", llava()), ("wav2vec2", wav2vec2())):
+        model.save_pretrained(folder / "models" / name)
+        processor.save_pretrained(folder / "models" / name)
+    model, inputs = series()
+    model.save_pretrained(folder / "models" / "series")
+    save_file(inputs, folder / "series.safetensors")
+    write_tone(folder / "speech.wav")
+
+
 @contextmanager
 def small_inputs(folder: Path) -> Iterator[None]:
-    """Few Debian packages, a demo that takes seconds, and the course's data with few people."""
+    """Few Debian packages, a demo that takes seconds, the course's data with few people, and
+    benchmarks of short texts."""
     from tests.support.demo_runs import QUICK
 
     packages, texts = debian_lists()
@@ -103,8 +124,9 @@ def small_inputs(folder: Path) -> Iterator[None]:
         )
         patch.setattr(run_demo_module, "DemoSettings", lambda: replace(QUICK, claims=("copy",)))
         patch.setattr(run_demo_module, "WorldConfig", lambda: WorldConfig(people=40))
+        patch.setattr(CostSettings, "quick", {"lengths": (64, 128), "rounds": 1})
         patch.setenv("ATTNLAB_DATA", str(folder / "data"))
-        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        patch.setenv("XDG_CACHE_HOME", private_cache(folder / "cache"))
         patch.setenv("COLUMNS", "80")
         yield
 

@@ -38,7 +38,7 @@ def ask(arguments: dict[str, Any], attached: bytes, send_event: EventSender) -> 
             os._exit(7)
         elif word == "forget":
             return {"answers": []}, bytes(int(rest))
-    threshold = {"known": None, "guess": 0.5, "fitted_on": "nothing"}
+    threshold = {"known": None, "guess": 0.5, "fitted": True, "fitted_on": "nothing"}
     process = {"pid": os.getpid(), "torch": "torch" in sys.modules}
     return {"answers": [], "threshold": threshold, **process}, b"attached"
 

@@ -22,6 +22,7 @@ from attnlab.studio._allowed_folders import AllowedFolders
 from attnlab.studio._app import StudioApp
 from attnlab.studio._request_guard import AccessKeys
 from attnlab.studio._server import StudioServer, bind_socket, server_config
+from tests.support.private_cache import private_cache
 
 KEYS = AccessKeys(token="right-token", cookie="right-cookie", port=8642)
 ORIGIN = f"http://127.0.0.1:{KEYS.port}"
@@ -189,7 +190,7 @@ def start_studio(runs: Path, *options: str) -> Iterator[StudioProcess]:
 def start_isolated_studio(runs: Path, cache: Path, *options: str) -> Iterator[StudioProcess]:
     """Starts a studio with its own cache, so that it sees no other claims and benches."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(cache))
+        patch.setenv("XDG_CACHE_HOME", private_cache(cache))
         with start_studio(runs, *options) as studio:
             yield studio
 

@@ -10,16 +10,23 @@ from torch import Tensor
 from attnlab.interpret._records import (
     Capture,
     CapturePanel,
+    Effects,
+    EffectTarget,
     Flow,
     HeadPattern,
     Highlight,
     InitialView,
+    KeyEffect,
+    KeyEffects,
     Layer,
+    LensTable,
     ModelInfo,
     NextTokens,
     PatchedImage,
+    PatchingTable,
     Sequence,
 )
+from attnlab.interpret._walkthrough import BlockPart, Walkthrough
 
 
 def softmax_weights(H: int, T: int, S: int, seed: int = 0, spread: float = 1.0) -> Tensor:
@@ -107,9 +114,52 @@ def full_panel(seed: int = 0) -> CapturePanel:
     )
 
 
+def full_effects() -> Effects:
+    """For the decoder of `full_panel`: 3 targets, layers of 4, 2, 3 and 1 heads."""
+    generator = torch.Generator().manual_seed(3)
+    heads = [torch.randn(count, 3, generator=generator) for count in (4, 2, 3)]
+    shares = torch.rand(2, 2, 3, generator=generator)
+    tokens = ["y\u202e", "", "</script>"]
+    return Effects(
+        kind="next",
+        sequence=1,
+        measured=2,
+        targets=[EffectTarget(token, 0.25) for token in tokens],
+        heads=[*heads, None],
+        keys=KeyEffects([KeyEffect(0, 4, 0.5, -1.25), KeyEffect(1, 2, 0.0, 0.5)], 2, -1.0),
+        lens=LensTable(
+            ["embedding", "<b>"], [["a", "b", "a"], ["\ud800", "b", "c"]], shares[0],
+            shares[1], [[("a", 0.5)], [("\ud800", 0.25), ("c", 0.0)]],
+        ),
+        patching=PatchingTable(
+            ["embedding"], ["x", "y"], ["x", "<i>"], torch.tensor([[0.5, -2.0]]), 3.0, -1.0, "it",
+        ),
+        reasons={"heads": "not <all>"},
+    )  # fmt: skip
+
+
+def full_walkthrough() -> Walkthrough:
+    """Of the cross-attention of `full_panel`: 3 heads, 5 keys."""
+    generator = torch.Generator().manual_seed(5)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    return Walkthrough(
+        layer=2, query=1, head=2, block=0, blocks=2, rotary=True, embedding=random(8),
+        input=random(8), q=random(3, 6), dots=random(3, 5), bias=random(1, 5), key_heads=[0, 2],
+        k=random(2, 5, 6), v=random(2, 5, 7), outputs=random(3, 7),
+        parts=[BlockPart("self", random(8)), BlockPart("cross", random(8))], norm_first=False,
+        hidden=random(11), stream=random(8), top=[("<b>", 3.5, 0.75), ("\ud800", -1.0, 0.25)],
+        reasons={"output": "not <all>"},
+    )  # fmt: skip
+
+
 def full_capture() -> Capture:
     versions = {"attnlab": "0.1.0"}
     panels = [full_panel(1), full_panel(2)]
+    panels[0].effects = full_effects()
+    panels[0].walkthrough = full_walkthrough()
     return Capture(
         "title <b>", panels, ["one", "two"], versions, InitialView("cross", 3, 0, 1),
         [Highlight(0, 3, 4, 2, 0.5, "local"), Highlight(2, 1, 2, 1, 0.25, "<i>")],

@@ -80,3 +80,17 @@ def bart() -> Any:
             eos_token_id=2, decoder_start_token_id=2, forced_eos_token_id=2,
         )
     ).eval()  # fmt: skip
+
+
+def word_tokenizer(count: int, *more: str) -> Any:
+    """Words w5, w6, ... after five special tokens; `more` are special tokens too."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    special = ["<pad>", "<s>", "</s>", "<unk>", "<mask>"]
+    names = [*special, *(f"w{i}" for i in range(len(special), count))]
+    made = Tokenizer(models.WordLevel({name: i for i, name in enumerate(names)}, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", bos_token="<s>", eos_token="</s>",
+        unk_token="<unk>", mask_token="<mask>", additional_special_tokens=list(more),
+    )  # fmt: skip

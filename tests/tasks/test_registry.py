@@ -17,7 +17,7 @@ from attnlab.tasks.registry import TASKS, register_task, task_of
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "attnlab"
-ABOUT_TASKS = {"tasks", "claims", "demo", "bench", "heads"}
+ABOUT_TASKS = {"tasks", "claims", "convert", "demo", "bench", "heads"}
 """Packages that are about particular tasks: experiments, a tour of one, readers of their data."""
 SHARED = {
     *("abilities", "comparison", "kind", "registry", "serving", "simple"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab import MECHANISMS
@@ -22,6 +22,7 @@ from attnlab.training._machine import choose_device, matmul_peak
 from attnlab.training._optimizers import learning_rate_factor, make_optimizers
 from attnlab.training._progress import Reporter
 from tests.support import small_training as tiny
+from tests.support.examples import examples
 from tests.support.small_training import BASE, SteppingClock, run_tiny
 from tests.support.whole_texts import bucket_in_lists
 
@@ -119,7 +120,7 @@ def test_compiled_training_gives_the_same_losses(tmp_path: Path) -> None:
 # Data
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     lengths=st.lists(st.integers(1, 50), min_size=1, max_size=200),
     tokens=st.integers(1, 300),

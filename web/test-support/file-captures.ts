@@ -88,6 +88,7 @@ export function makeHeader(
     next: null,
     flow: { rollout: null, gradient: null, target: '', reasons: {}, layers: [] },
     control: null,
+    effects: null, walkthrough: null,
     small,
     ...overrides,
   };

@@ -63,7 +63,7 @@ export function makeSide(
   const maps = layers.reduce((sum, each) => sum + each.heads.length, 0);
   return {
     label: 'a model', model: { name: 'a model', kind: 'encoder', source: 'attnlab', parameters: 1 },
-    sequences, masks: [], layers, next: null, control: null,
+    sequences, masks: [], layers, next: null, control: null, effects: null, walkthrough: null,
     flow: { rollout: null, gradient: null, target: '', reasons: {}, layers: [] },
     small: blocks.bytes([maps, 2, 2], new Uint8Array(maps * 4).fill(255)), ...overrides,
   };

@@ -38,9 +38,10 @@ class Ability(SimpleTask):
         "tie": True,
     }
     training: ClassVar[Mapping[str, Any]] = {
-        "steps": 1000,
+        "steps": 1500,
         "batch_size": 64,
         "optimizer": "muon",
+        "learning_rate": 0.01,
         "schedule": "wsd",
         "evaluations": 20,
         "stop_at": 0.995,

@@ -38,7 +38,7 @@ class Induction(Ability):
         "tokens": 6,
         "length": 32,
         "vocabulary": 32,
-        "training": {"steps": 300},
+        "training": {"steps": 500},
     }
     example: ClassVar[dict[str, Any]] = {"tokens": 3, "length": 14, "vocabulary": 20}
 

@@ -49,7 +49,7 @@ class Recall(Ability):
         "pairs": 4,
         "length": 32,
         "vocabulary": 64,
-        "training": {"steps": 300},
+        "training": {"steps": 500},
     }
     example: ClassVar[dict[str, Any]] = {"pairs": 3, "length": 16, "vocabulary": 16}
 

@@ -53,8 +53,8 @@ class Chooser:
     def __init__(self, pairs: Sequence[Pair], library: Library, relation: Relation) -> None:
         self.library, self.relation = library, relation
         self.answers = Counter(answer for _, answer in pairs)
-        self.runs = Entities(numbers=any(re.search(r"\d", answer) for answer in self.answers))
-        self.runs.prepare(library.documents)
+        self.runs = Entities()
+        self.runs.prepare(library.documents, [answer for _, answer in pairs])
         self.question_counts: Counter[str] = Counter()  # questions whose documents contain a string
         # answers of documents with a word
         self.answers_by_word: dict[str, Counter[str]] = defaultdict(Counter)
@@ -113,8 +113,8 @@ class Chooser:
         return list(dict.fromkeys(self.library.by_title.get(name, [])))
 
     def _strings(self, document: str, label: str | None = None) -> list[str]:
-        """Strings of a document that may be answers: answers of other pairs, and capitalized
-        runs."""
+        """Strings of a document that may be answers: answers of other pairs, and what looks like
+        an answer."""
         body = body_of(document)
         known_answers = [text for text, count in self.answers.items() if count > (text == label)]
         runs = self.runs.texts(document)

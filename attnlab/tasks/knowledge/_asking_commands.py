@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from attnlab._command_options import Json, RunFolder, flag, option
 from attnlab.tasks.knowledge import _scoring as scoring
+
+if TYPE_CHECKING:
+    from attnlab.tasks.knowledge._answers import Answer
 
 Pairs = Annotated[
     Path | None,
@@ -65,10 +68,22 @@ def ask(
     *,
     json: Json = False,
 ) -> None:
-    """Ask a run questions. Each answer has a confidence and a verdict: known, unsure or a guess."""
+    """Ask a run questions. Each answer has a confidence and a verdict.
+
+    The verdict is known, unsure, guess, not in what I read (a name that the run did not learn), or
+    another kind of question (worded like no question that the run was trained on).
+    """
     from attnlab.tasks.knowledge import _audit as auditing
+    from attnlab.tasks.knowledge._certainty import Certainty
 
     answers = auditing.ask(run, questions)
+    certainty = Certainty.load(run)
+    if not certainty.fitted:
+        print(
+            f"attnlab: note: {run}: its thresholds were fitted on {certainty.fitted_on}; so no "
+            "answer is called known",
+            file=sys.stderr,
+        )
     if json:
         rows = [
             {
@@ -76,6 +91,7 @@ def ask(
                 "answer": answer.text,
                 "verdict": verdict,
                 "confidence": answer.confidence,
+                "nothing": answer.nothing,
                 "runner_up": answer.other,
                 "runner_up_confidence": answer.other_confidence,
             }
@@ -84,8 +100,15 @@ def ask(
         print(scoring.as_json(rows))
         return
     for answer, verdict in answers:
-        other = f"; else {answer.other}, {answer.other_confidence:.1%}" if answer.other else ""
-        print(f"{answer.question} {answer.text} ({verdict}, {answer.confidence:.1%}{other})")
+        print(f"{answer.question} {_describe_answer(answer, str(verdict))}")
+
+
+def _describe_answer(answer: Answer, verdict: str) -> str:
+    """The answer with its verdict. Without knowledge the verdict comes first."""
+    other = f"; else {answer.other}, {answer.other_confidence:.1%}" if answer.other else ""
+    if verdict in ("not in what I read", "another kind of question"):
+        return f"({verdict}; it would guess {answer.text}, {answer.confidence:.1%})"
+    return f"{answer.text} ({verdict}, {answer.confidence:.1%}{other})"
 
 
 def audit(
@@ -98,10 +121,10 @@ def audit(
         float, option("Sampling temperature. 1 follows the model's probabilities.")
     ] = 1.0,
     invented_names: Annotated[
-        int, option("Number of invented names to ask about, as a control.")
+        int, option("Number of made-up names of each kind to ask about, as a control.")
     ] = 200,
     groups: Annotated[int, option("Number of groups of names with similar spelling.")] = 6,
-    seed: Annotated[int, option("Random seed for sampling, groups and invented names.")] = 0,
+    seed: Annotated[int, option("Random seed for sampling, groups and made-up names.")] = 0,
     json: Annotated[
         Path | None, option("JSON file to write. Without it, audit.json in the run folder.")
     ] = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, astuple
@@ -17,41 +16,35 @@ from attnlab._calibration import (
     threshold_for,
 )
 from attnlab._confidence_intervals import wilson_interval
-from attnlab.models import Decoder
-from attnlab.tasks.knowledge._answers import (
-    Answer,
-    answer_with_confidence,
-    check_questions,
-    max_context,
-    sample_answers,
-)
-from attnlab.tasks.knowledge._certainty import Certainty
+from attnlab.tasks.knowledge._answers import Answer, answer_with_confidence, sample_answers
+from attnlab.tasks.knowledge._audit_unknown import audit_unknown
+from attnlab.tasks.knowledge._certainty import AnswerVerdict, Certainty
 from attnlab.tasks.knowledge._data import name_in
 from attnlab.tasks.knowledge._load import load_knowledge
 from attnlab.tasks.knowledge._name_matching import NameIndex, ngram_groups
 from attnlab.tasks.knowledge._scoring import histogram_of_answers, questions_for, top_fraction
 from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
-from attnlab.tasks.knowledge._world import made_up_names
 
 AuditData = dict[str, Any]
 EXAMPLES = 8
 
 
-def ask(folder: str | Path, questions: Sequence[str]) -> list[tuple[Answer, str]]:
-    """Answer questions. Each answer comes with "known", "unsure" or "guess".
+def ask(folder: str | Path, questions: Sequence[str]) -> list[tuple[Answer, AnswerVerdict]]:
+    """Answer questions. Each answer comes with "known", "unsure", "guess", "not in what I read" or
+    "another kind of question".
 
     >>> from attnlab.tasks.knowledge import ask, finetune
     >>> small = {"width": 16, "layers": 1, "heads": 2}
     >>> options = {"model": small, "training": {"steps": 2}, "quiet": True}
     >>> _ = finetune(out="finetuned", **options)
     >>> ((answer, certainty),) = ask("finetuned", ["Where was Ada Lovelace born?"])
-    >>> certainty in ("known", "unsure", "guess")
+    >>> certainty in ("known", "unsure", "guess", "not in what I read")
     True
     """
     model, tokens, _ = load_knowledge(folder)
     certainty = Certainty.load(Path(folder))
     answers = answer_with_confidence(model, KnowledgeTextEncoding(tokens), questions)
-    return [(answer, certainty.verdict(answer.confidence)) for answer in answers]
+    return [(answer, certainty.verdict(answer)) for answer in answers]
 
 
 def audit(
@@ -85,7 +78,12 @@ def audit(
     sampled = sample_answers(
         model, encoding, questions, samples=samples, temperature=temperature, seed=seed
     )
-    names = [_name_in(question, certainty) for question in questions]
+    matches = [name_in(question, certainty.relations) for question in questions]
+    names = [q if match is None else match[0] for q, match in zip(questions, matches, strict=True)]
+    relations = [None if match is None else str(match[1]) for match in matches]
+    made_up_data, off_topic, unknown = audit_unknown(
+        model, encoding, certainty, config["task"].get("corpus"), count=made_up, seed=seed
+    )
     correct = (
         None
         if gold_answers is None
@@ -97,13 +95,19 @@ def audit(
         "thresholds": {
             "known": certainty.known,
             "guess": certainty.guess,
+            "doubt": certainty.doubt,
+            "unread": certainty.unread,
+            "fitted": certainty.fitted,
             "fitted_on": certainty.fitted_on,
         },
         "answers": _answer_rows(answers, gold_answers, sampled, names, certainty),
         **_score_data(answers, gold_answers, correct, certainty),
+        "relations": _relation_rows(answers, relations, correct, certainty),
+        "risk_coverage_unknown": _coverage_with_unknown(answers, correct, unknown),
         **_answer_distribution(answers, gold_answers, certainty),
         "origins": [] if correct is None else _accuracy_by_spelling(names, correct, groups, seed),
-        "made_up": _ask_made_up_names(model, encoding, certainty, made_up, seed),
+        "made_up": made_up_data,
+        "off_topic": off_topic,
         "sampling": {
             "temperature": temperature,
             "samples": samples,
@@ -111,11 +115,6 @@ def audit(
         },
     }
     return report
-
-
-def _name_in(question: str, certainty: Certainty) -> str:
-    match = name_in(question, certainty.relations)
-    return question if match is None else match[0]
 
 
 def _answer_rows(
@@ -138,7 +137,7 @@ def _answer_rows(
                 "confidence": answer.confidence,
                 "margin": answer.margin,
                 "runner_up": answer.other,
-                "verdict": certainty.verdict(answer.confidence),
+                "verdict": str(certainty.verdict(answer)),
                 "correct": None if gold is None else answer.text == gold,
                 "seen_place": answer.text in training_answers,
                 "nearest": [list(pair) for pair in index.nearest(names[i])] if index else [],
@@ -158,15 +157,15 @@ def _score_data(
     certainty: Certainty,
 ) -> AuditData:
     confidences = [answer.confidence for answer in answers]
-    verdicts = [certainty.verdict(confidence) for confidence in confidences]
+    verdicts = [certainty.verdict(answer) for answer in answers]
     counts = Counter(verdicts)
     by_verdict: dict[str, AuditData] = {}
-    for verdict in ("known", "unsure", "guess"):
+    for verdict in AnswerVerdict:
         accuracy = None
         if correct is not None and counts[verdict]:
             right = sum(c for c, v in zip(correct, verdicts, strict=True) if v == verdict)
             accuracy = right / counts[verdict]
-        by_verdict[verdict] = {"count": counts[verdict], "accuracy": accuracy}
+        by_verdict[str(verdict)] = {"count": counts[verdict], "accuracy": accuracy}
     if correct is None or gold_answers is None:
         empty: AuditData = dict.fromkeys(
             ("accuracy", "interval", "baseline", "ece", "roc_area", "precision95")
@@ -193,6 +192,46 @@ def _score_data(
         "precision95": None if threshold is None else asdict(threshold),
         "verdicts": by_verdict,
     }
+
+
+def _relation_rows(
+    answers: Sequence[Answer],
+    relations: Sequence[str | None],
+    correct: Sequence[bool] | None,
+    certainty: Certainty,
+) -> list[AuditData]:
+    """A row for each kind of question, the most frequent first."""
+    rows = []
+    for relation, count in Counter(relations).most_common():
+        chosen = [i for i, each in enumerate(relations) if each == relation]
+        known = [i for i in chosen if certainty.verdict(answers[i]) is AnswerVerdict.KNOWN]
+        row: AuditData = {"relation": relation, "count": count, "known": len(known)}
+        if correct is not None:
+            right, right_known = sum(correct[i] for i in chosen), sum(correct[i] for i in known)
+            row |= {
+                "accuracy": right / count,
+                "interval": list(wilson_interval(right, count)),
+                "known_accuracy": right_known / len(known) if known else None,
+                "right_known_share": right_known / right if right else None,
+            }
+        rows.append(row)
+    return rows
+
+
+def _coverage_with_unknown(
+    answers: Sequence[Answer], correct: Sequence[bool] | None, unknown: Sequence[Answer]
+) -> list[list[float]]:
+    """The risk-coverage curve if half of all questions are about people who do not exist.
+
+    Every answer about them is wrong. Coverage counts both halves.
+    """
+    if correct is None or not unknown:
+        return []
+    known_half = [(a.confidence, right) for a, right in zip(answers, correct, strict=True)]
+    unknown_half = [(answer.confidence, False) for answer in unknown]
+    longest = max(len(known_half), len(unknown_half))
+    rows = [half[i % len(half)] for half in (known_half, unknown_half) for i in range(longest)]
+    return [list(astuple(point)) for point in risk_coverage(*zip(*rows, strict=True))]
 
 
 def _answer_distribution(
@@ -232,36 +271,6 @@ def _accuracy_by_spelling(
             }
         )
     return rows
-
-
-def _ask_made_up_names(
-    model: Decoder, encoding: KnowledgeTextEncoding, certainty: Certainty, count: int, seed: int
-) -> AuditData:
-    """A control: nobody can know anything about people who do not exist."""
-    names, questions = [], []
-    relations, generator = certainty.relations, random.Random(seed)
-    for name in made_up_names(2 * count, seed, set(certainty.names)) if relations else []:
-        question = generator.choice(relations).ask(name)
-        try:
-            check_questions([question], encoding, max_context(model))
-        except ValueError:  # too long, or a character that the model never saw
-            continue
-        names.append(name)
-        questions.append(question)
-    names, questions = names[:count], questions[:count]
-    if not names:
-        return {"count": 0, "mean_confidence": None, "known_share": None, "examples": []}
-    answers = answer_with_confidence(model, encoding, questions)
-    known = sum(certainty.verdict(answer.confidence) == "known" for answer in answers)
-    return {
-        "count": len(names),
-        "mean_confidence": sum(answer.confidence for answer in answers) / len(answers),
-        "known_share": known / len(answers),
-        "examples": [
-            {"name": name, "answer": answer.text, "confidence": answer.confidence}
-            for name, answer in list(zip(names, answers, strict=True))[:EXAMPLES]
-        ],
-    }
 
 
 def _sample_agreement(

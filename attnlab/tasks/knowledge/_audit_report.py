@@ -25,14 +25,20 @@ from attnlab.report import (
     save_page,
 )
 from attnlab.report._calibration_section import reliability_blocks
+from attnlab.tasks.knowledge._audit_verdicts import (
+    format_interval,
+    made_up_section,
+    ratio,
+    relations_section,
+    verdicts_section,
+)
 from attnlab.tasks.knowledge._scoring import top_fraction
 
 Audit = dict[str, Any]
-VERDICTS = ("known", "unsure", "guess")
 MIN_QUESTIONS = 30  # with fewer, three answers may well be most of all
 MAX_ROWS = 10  # of a table
 MAX_POINTS = 400  # of a curve
-TERMINAL_SECTIONS = ("summary", "verdicts", "names", "surprises")
+TERMINAL_SECTIONS = ("summary", "verdicts", "relations", "made-up", "names", "surprises")
 
 
 def audit_report(audit: Audit) -> Report:
@@ -41,10 +47,11 @@ def audit_report(audit: Audit) -> Report:
     sections = [
         Section("summary", "In short", _summary(audit), tiles=_tiles(audit)),
         *([_calibration(audit), _coverage(audit)] if judged else []),
-        _verdicts(audit),
+        verdicts_section(audit),
+        *([relations_section(audit)] if audit["relations"] else []),
         _answers(audit),
         *([_name_groups(audit)] if judged and audit["origins"] else []),
-        _made_up(audit),
+        made_up_section(audit),
         _sampling(audit),
         *([_surprises(audit)] if judged else []),
     ]
@@ -93,7 +100,7 @@ def _summary(audit: Audit) -> list[str]:
 
 def _tiles(audit: Audit) -> list[Tile]:
     known, made_up = audit["verdicts"]["known"], audit["made_up"]
-    fraction = format_percent(_ratio(known["count"], len(audit["answers"])))
+    fraction = format_percent(ratio(known["count"], len(audit["answers"])))
     ranking = "–" if audit["roc_area"] is None else f"{audit['roc_area']:.2f}"
     tiles = [Tile("Questions", format_number(audit["pairs"]), audit.get("asked", ""))]
     if audit["accuracy"] is not None:
@@ -101,7 +108,7 @@ def _tiles(audit: Audit) -> list[Tile]:
             Tile(
                 "Right",
                 format_percent(audit["accuracy"]),
-                f"95% interval {_format_interval(audit)}",
+                f"95% interval {format_interval(audit)}",
             ),
             Tile(
                 "Right if “known”", format_percent(known["accuracy"]), f"{fraction} of the answers"
@@ -111,23 +118,17 @@ def _tiles(audit: Audit) -> list[Tile]:
         ]
     else:
         tiles.append(Tile("Says “known”", fraction, "of the answers"))
-    if made_up["count"]:
-        tiles.append(Tile("Made-up “known”", format_percent(made_up["known_share"]), "0% is best"))
+    for name, data in (("Made-up", made_up), ("Off-topic", audit["off_topic"])):
+        if data["count"]:
+            share = format_percent(data["known_share"])
+            tiles.append(Tile(f"{name} “known”", share, "0% is best"))
     return tiles
-
-
-def _ratio(part: float, total: float) -> float:
-    return part / total if total else 0.0
-
-
-def _format_interval(row: Audit) -> str:
-    return f"{format_percent(row['interval'][0])} to {format_percent(row['interval'][1])}"
 
 
 def _calibration(audit: Audit) -> Section:
     bins = audit["reliability"]
     total = sum(each["count"] for each in bins)
-    mean_confidence = _ratio(sum(each["count"] * each["confidence"] for each in bins), total)
+    mean_confidence = ratio(sum(each["count"] * each["confidence"] for each in bins), total)
     gap = mean_confidence - audit["accuracy"]
     if abs(gap) < 0.02:
         verdict = "on average its confidence is right"
@@ -162,43 +163,28 @@ def _coverage(audit: Audit) -> Section:
             f"{format_percent(threshold['precision'])}: the lowest threshold that reaches 95%. It "
             "was chosen on the same answers, which makes it look slightly too good."
         )
+    with_unknown = [(x, y) for _, x, y in audit["risk_coverage_unknown"]]
+    every_unknown = -(-len(with_unknown) // MAX_POINTS) or 1
+    series = [Series("these questions", [*points[:-1:every], *points[-1:]])]
+    if with_unknown:
+        thinned = [*with_unknown[:-1:every_unknown], *with_unknown[-1:]]
+        series.append(Series("half of them about people who do not exist", thinned))
     plot = Lines(
         "fraction of questions answered",
         "fraction of these right",
-        [Series("precision", [*points[:-1:every], *points[-1:]])],
+        series,
         marks=marks,
         x_percent=True,
         y_percent=True,
     )
     note = (
         "From left to right the threshold falls and more questions are answered. A model whose "
-        "confidence means something starts at 100% and falls late."
+        "confidence means something starts at 100% and falls late. In the second curve as many "
+        "questions are about people who do not exist, so at most half of the answers can be right: "
+        "a model that admits what it does not know answers half of them, nearly all right."
     )
     figure = Figure("Precision if it answers only when it is confident", plot, note)
     return Section("coverage", "How many answers can be trusted?", [finding], blocks=[figure])
-
-
-def _verdicts(audit: Audit) -> Section:
-    limits = audit["thresholds"]
-    if limits["known"] is None:
-        finding = (
-            "No answer is called “known”: at no confidence were 95% of the answers right. Below "
-        )
-        finding += f"{limits['guess']:.2f} an answer is a “guess”, otherwise it is “unsure”."
-    else:
-        finding = f"From a confidence of {limits['known']:.2f} an answer is called “known”, below "
-        finding += f"{limits['guess']:.2f} a “guess”, and between them “unsure”."
-    judged = audit["accuracy"] is not None
-    rows = []
-    for name in VERDICTS:
-        row = audit["verdicts"].get(name, {"count": 0, "accuracy": None})
-        fraction = format_percent(_ratio(row["count"], len(audit["answers"])))
-        right = [format_percent(row["accuracy"])] if judged else []
-        rows.append([name, row["count"], fraction, *right])
-    header = ["verdict", "answers", "fraction", *(["right"] if judged else [])]
-    findings = [f"{finding} The thresholds were fitted on {limits['fitted_on']}."]
-    table = Table("", header, rows)
-    return Section("verdicts", "Verdicts: known, unsure or a guess", findings, blocks=[table])
 
 
 def _answers(audit: Audit) -> Section:
@@ -209,9 +195,9 @@ def _answers(audit: Audit) -> Section:
     names += [name for name in list(gold)[: MAX_ROWS // 2] if name not in names]
     plot = Bars(
         "its answers",
-        {name: Estimate(_ratio(counts.get(name, 0), total)) for name in names},
+        {name: Estimate(ratio(counts.get(name, 0), total)) for name in names},
         percent=True,
-        beside={name: _ratio(gold.get(name, 0), sum(gold.values())) for name in names}
+        beside={name: ratio(gold.get(name, 0), sum(gold.values())) for name in names}
         if gold
         else {},
         beside_name="right answers",
@@ -247,7 +233,7 @@ def _name_groups(audit: Audit) -> Section:
     )
     rows = [
         [each["label"], ", ".join(each["examples"]), each["count"],
-         format_percent(each["accuracy"]), _format_interval(each)]
+         format_percent(each["accuracy"]), format_interval(each)]
         for each in origins
     ]  # fmt: skip
     header = ["names like", "examples", "answers", "right", "95% interval"]
@@ -256,23 +242,6 @@ def _name_groups(audit: Audit) -> Section:
         Table("", header, rows, drop=["examples"]),
     ]
     return Section("names", "Does it depend on the name?", blocks=blocks)
-
-
-def _made_up(audit: Audit) -> Section:
-    made_up, title = audit["made_up"], "People who do not exist"
-    if not made_up["count"]:
-        return Section("made-up", title, ["No made-up names were asked about."])
-    findings = [
-        "Nobody can know anything about these people, so every “known” is wrong. It called "
-        f"{format_percent(made_up['known_share'])} of {made_up['count']:,} answers about made-up "
-        f"names “known”; its mean confidence was {made_up['mean_confidence']:.2f}."
-    ]
-    rows = [
-        [each["name"], each["answer"], f"{each['confidence']:.2f}"]
-        for each in made_up["examples"][:MAX_ROWS]
-    ]
-    table = Table("", ["made-up name", "answer", "confidence"], rows)
-    return Section("made-up", title, findings, blocks=[table] if rows else [])
 
 
 def _sampling(audit: Audit) -> Section:
@@ -301,12 +270,11 @@ def _surprises(audit: Audit) -> Section:
         *("runner-up", "margin", "samples agree", "nearest name in training"),
     )
     drop = ("nearest name in training", "margin", "samples agree", "runner-up")
-    confident_mistakes = [_row(each) for each in _ranked(audit, correct=False)[:MAX_ROWS]]
+    known_and_wrong = [each for each in _ranked(audit, correct=False) if each["verdict"] == "known"]
+    confident_mistakes = [_row(each) for each in known_and_wrong[:MAX_ROWS]]
     unsure_hits = [_row(each) for each in _ranked(audit, correct=True)[::-1][:MAX_ROWS]]
     tables = [
-        Table(
-            "Confident and wrong", header, confident_mistakes, "the most confident mistakes", drop
-        ),
+        Table("Sure and wrong", header, confident_mistakes, "called known, and wrong", drop),
         Table("Unsure and right", header, unsure_hits, "the least confident hits", drop),
     ]
     findings = [

@@ -23,7 +23,7 @@ from attnlab._command_options import (
     start_mode,
 )
 from attnlab._help_groups import DATA, TRAINING
-from attnlab.models import StackConfig
+from attnlab.models import PerceiverConfig
 from attnlab.tasks.knowledge import _training as recipe
 from attnlab.tasks.knowledge._asking_commands import ask, audit, baseline, evaluate
 from attnlab.tasks.knowledge._learn import learn as read_and_remember
@@ -54,13 +54,21 @@ TokenizerName = Annotated[
     str | None,
     option("Tokenizer: characters, bytes or bpe:SIZE. Without it, the preset's.", DATA),
 ]
+MadeUp = Annotated[
+    float | None,
+    option(
+        "Rows about made-up names, which the model learns not to answer, for each row about a real "
+        "one. 0 disables them. Without it, the preset's.",
+        DATA,
+    ),
+]
 Epochs = Annotated[
     float | None, option("Number of passes over the training data. Without it, the preset's.")
 ]
 
 COMMON_TRAINING = ("minutes", "learning_rate", "seed")  # epochs count more than steps here
 ModelOptions: Any = options_of(
-    StackConfig, without=("vocabulary", "attention"), optional=True, common=()
+    PerceiverConfig, without=("vocabulary", "attention"), optional=True, common=()
 )
 TrainingOptions: Any = options_of(Settings, optional=True, common=COMMON_TRAINING)
 LearnTrainingOptions: Any = options_of(Settings, optional=True, common=("seed",))
@@ -76,7 +84,8 @@ def pretrain(
     pairs: Annotated[
         Path | None,
         option(
-            "File with questions: question, tab, answer. The tokenizer learns their characters.",
+            "File with training questions: question, tab, answer. The tokenizer learns their "
+            "characters, and the objective entities what answers look like.",
         ),
     ] = None,
     preset: PresetName = "small",
@@ -86,6 +95,7 @@ def pretrain(
     tokenizer: TokenizerName = None,
     attention: Attention = None,
     model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
+    made_up: MadeUp = None,
     epochs: Epochs = None,
     training: Any = TrainingOptions(),  # noqa: B008
     out: Out = Path("runs/pretrained"),
@@ -104,6 +114,7 @@ def pretrain(
         objective=objective,
         preset=preset,
         tokenizer=tokenizer,
+        made_up=made_up,
         epochs=epochs,
         model=option_values(model, set_only=True),
         training=option_values(training, set_only=True),
@@ -142,6 +153,7 @@ def finetune(
     tokenizer: TokenizerName = None,
     attention: Attention = None,
     model: Any = ModelOptions(),  # noqa: B008
+    made_up: MadeUp = None,
     epochs: Epochs = None,
     training: Any = TrainingOptions(),  # noqa: B008
     out: Out = Path("runs/finetuned"),
@@ -163,6 +175,7 @@ def finetune(
         tokenizer=tokenizer,
         mixed=mixed,
         held_out=held_out,
+        made_up=made_up,
         epochs=epochs,
         model=option_values(model, set_only=True),
         training=option_values(training, set_only=True),

@@ -118,7 +118,7 @@ class KnowledgeComparison(Comparison):
         quiet: bool,
     ) -> None:
         preset = find_preset(self.preset)
-        shared: dict[str, Any] = {"corpus": self.corpus, "quiet": quiet}
+        shared: dict[str, Any] = {"corpus": self.corpus, "made_up": 0.0, "quiet": quiet}
         answers: dict[str, Any] = {
             "pairs": self.pairs,
             "out": folder / FINETUNED,

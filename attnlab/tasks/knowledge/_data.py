@@ -114,6 +114,7 @@ def _split_lines(text: str, source: object) -> list[str]:
     return lines
 
 
+ENDINGS = " ?!."  # of a question
 FULL_STOP = re.compile(r"\.(?=\s|$)")
 ABBREVIATIONS = {"Jr", "Sr", "St", "Dr", "Mr", "Mrs", "Ms"}
 
@@ -218,6 +219,29 @@ def name_in(question: str, relations: Sequence[Relation]) -> tuple[str, Relation
     names = [(relation.name_in(question), relation) for relation in relations]
     matches = [(name, relation) for name, relation in names if name is not None]
     return min(matches, key=lambda pair: len(pair[0]), default=None)
+
+
+def loose_name_in(question: str, relations: Sequence[Relation]) -> str | None:
+    """The name in a question that is worded like one of the relations, apart from capital letters,
+    spaces and the mark at the end.
+
+    >>> from attnlab.tasks.knowledge._data import Relation, loose_name_in
+    >>> loose_name_in("where was  Ada born", [Relation("Where was ", " born?")])
+    'Ada'
+    """
+    names = []
+    for relation in relations:
+        before, after = " ".join(relation.before.split()), " ".join(relation.after.split())
+        if relation.before[-1:].isspace():
+            before += " "
+        if relation.after[:1].isspace():
+            after = f" {after}"
+        text, after = " ".join(question.split()).rstrip(ENDINGS), after.rstrip(ENDINGS)
+        end = len(text) - len(after)
+        name, around = text[len(before) : end].strip(), (text[: len(before)], text[max(0, end) :])
+        if name and [each.casefold() for each in around] == [before.casefold(), after.casefold()]:
+            names.append(name)
+    return min(names, key=len, default=None)
 
 
 def documents_about(question: str, library: Library, relations: Sequence[Relation]) -> list[str]:

@@ -21,6 +21,7 @@ class ReadingExample:
     document: str
     question: str
     answer: str
+    relation: Relation | None = None
 
 
 def find_readings(
@@ -30,9 +31,11 @@ def find_readings(
     readings = []
     for question, answer in pairs:
         match = name_in(question, relations)
-        for document in library.by_title.get(match[0], []) if match else []:
+        if match is None:
+            continue
+        for document in library.by_title.get(match[0], []):
             if occurs_in(answer, document):
-                readings.append(ReadingExample(document, question, answer))
+                readings.append(ReadingExample(document, question, answer, match[1]))
                 break
     return readings
 
@@ -54,9 +57,10 @@ def _whole_words_pattern(words: str) -> str:
 class OpenBookSource(RowSource):
     """Every document with its question, if it has one, and with self-made copying tasks.
 
-    A copying task is made from words around a capitalized run and the run itself. In a fraction of
-    the labeled documents (`swapped`) another answer replaces the true one, in the text and in the
-    target. So the reader has to copy from the document and cannot rely on what it knows.
+    A copying task is made from words around a string that looks like an answer and the string
+    itself. In a fraction of the labeled documents (`swapped`) another answer to the same kind of
+    question replaces the true one, in the text and in the target. So the reader has to copy from
+    the document and cannot rely on what it knows.
     """
 
     def __init__(
@@ -72,12 +76,13 @@ class OpenBookSource(RowSource):
         self.documents = list(documents)
         self.swapped, self.copies = swapped, copies
         self.document_weight, self.answer_weight = document_weight, answer_weight
-        self.answers = [reading.answer for reading in readings]
+        self.answers: dict[Relation | None, list[str]] = defaultdict(list)
         self.readings: dict[str, list[ReadingExample]] = defaultdict(list)
         for reading in readings:
+            self.answers[reading.relation].append(reading.answer)
             self.readings[reading.document].append(reading)
         self.entities = Entities(bare=0.0, foreign=0, keep=0.7)
-        self.entities.prepare(self.documents)
+        self.entities.prepare(self.documents, [reading.answer for reading in readings])
 
     def rows(
         self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
@@ -88,9 +93,10 @@ class OpenBookSource(RowSource):
     def _row(
         self, document: str, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
     ) -> TrainingRow:
-        tasks = [(reading.question, reading.answer) for reading in self.readings.get(document, [])]
-        if tasks and generator.random() < self.swapped:
-            document, tasks = self._swap(document, tasks, generator)
+        readings = self.readings.get(document, [])
+        tasks = [(reading.question, reading.answer) for reading in readings]
+        if readings and generator.random() < self.swapped:
+            document, tasks = self._swap(document, generator.choice(readings), tasks, generator)
         ids = encoding.encode(document)
         if len(ids) > context // 2:  # the reader cannot copy what is cut off, nor half a word
             ids = ids[: context // 2]
@@ -111,11 +117,10 @@ class OpenBookSource(RowSource):
         return row
 
     def _swap(
-        self, document: str, tasks: list[Pair], generator: random.Random
+        self, document: str, reading: ReadingExample, tasks: list[Pair], generator: random.Random
     ) -> tuple[str, list[Pair]]:
-        """Replace one answer by another everywhere in the document."""
-        replaced = generator.choice(tasks)[1]
-        other = generator.choice(self.answers)
+        """Replace one answer everywhere in the document by another to the same kind of question."""
+        replaced, other = reading.answer, generator.choice(self.answers[reading.relation])
         document = re.sub(_whole_words_pattern(replaced), lambda _: other, document)
         return document, [(q, other if a == replaced else a) for q, a in tasks]
 

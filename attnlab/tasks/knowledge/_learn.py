@@ -207,6 +207,7 @@ def remember(
         [
             QuestionSource(session.learned),
             SelfMadeAnswerSource(self_made, session.settings.sharpen),
+            *session.unknown_names(len(session.learned) + len(self_made)),
         ],
         session.encoding,
         model,

@@ -27,6 +27,10 @@ from attnlab.tasks.knowledge._data import (
 from attnlab.tasks.knowledge._document_reader import find_readings
 from attnlab.tasks.knowledge._load import KnowledgeData
 from attnlab.tasks.knowledge._load import make_model as make_preset_model
+from attnlab.tasks.knowledge._made_up_names import (
+    UnknownNameSource,
+    questions_about_unknown_names,
+)
 from attnlab.tasks.knowledge._reader_votes import ANSWER_TOKENS
 from attnlab.tasks.knowledge._task import KnowledgeTask
 from attnlab.tasks.knowledge._training import check_pairs, print_overview, run_training
@@ -57,7 +61,7 @@ class LearnSettings:
         float,
         "Weight of a log-linear model in the vote beside the readers. 0 disables it.",
         TRAINING,
-    ] = 0.0
+    ] = 0.5
     sharpen: Annotated[
         float,
         "Exponent of the probabilities of the readers' answers. Above 1, the final model learns "
@@ -75,6 +79,12 @@ class LearnSettings:
         "Weight of an answer's tokens in the loss. A document's tokens have weight 1.",
         TRAINING,
     ] = 3.0
+    made_up: Annotated[
+        float,
+        "Questions about made-up names, which the final model learns not to answer, for each "
+        "question about a real one. 0 disables them.",
+        DATA,
+    ] = 0.75
     reader_tokens: Annotated[
         int, "Number of tokens in each optimizer step of a reader.", TRAINING
     ] = 2048
@@ -100,6 +110,8 @@ class LearnSettings:
         for name in ("swapped", "chooser"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a fraction from 0 to 1")
+        if not 0 <= self.made_up <= 10:
+            raise ValueError(f"made_up is {self.made_up}; give 0 to 10")
         if not 0 <= self.copies <= 100:
             raise ValueError(f"copies is {self.copies}; give 0 to 100")
         if self.held_out is not None and not 0 <= self.held_out < 1:
@@ -179,6 +191,13 @@ class LearnSession:
             f"{len(self.readings):,} of {len(self.learned):,} answers occur in a document about "
             f"the name; questions: {', '.join(map(str, self.relations[:5]))}"
         )
+
+    def unknown_names(self, questions: int) -> list[UnknownNameSource]:
+        """Questions about made-up names, to learn with this many questions about real ones."""
+        return questions_about_unknown_names(
+            self.data.documents, self.library.by_title, self.relations,
+            round(self.settings.made_up * questions),
+        )  # fmt: skip
 
     def print_line(self, text: str) -> None:
         if is_main_process() and not self.quiet:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab.models import Decoder, StackConfig
+from attnlab.models import Decoder, Perceiver, PerceiverConfig, StackConfig
 from attnlab.tasks.knowledge._data import WORLD, Pair, read_corpus, read_pairs
 from attnlab.tasks.knowledge._presets import PRESETS, Preset
 from attnlab.tasks.knowledge._task import KnowledgeTask
@@ -82,9 +82,12 @@ def make_model(
         "vocabulary": tokenizer.vocabulary,
         "attention": attention,
     }
-    if preset == "course":
-        return Decoder.preset("course", **settings)
-    return Decoder(StackConfig(**settings))
+    kind, config = Decoder, StackConfig
+    if "latents" in settings:
+        kind, config = Perceiver, PerceiverConfig
+    elif "latent_stride" in settings:
+        raise ValueError("latent_stride only works with latents; give the number of latents too")
+    return kind.preset("course", **settings) if preset == "course" else kind(config(**settings))
 
 
 def load_knowledge(folder: str | Path) -> tuple[Decoder, Tokenizer, dict[str, Any]]:

@@ -30,6 +30,8 @@ class Preset:
     """Whether finetuning also continues to train on the documents."""
     holds_out: bool
     """Whether finetuning holds out some pairs to measure on."""
+    made_up: float
+    """Rows about made-up names, with no answer, for each row about a real one."""
 
 
 # The settings of the course's two scripts. minGPT's learning rate never falls below a tenth.
@@ -83,6 +85,7 @@ PRESETS = {
         scratch_epochs=75,
         mixed=False,
         holds_out=False,
+        made_up=0.0,
     ),
     "small": Preset(
         about="4 layers of 128, byte pairs, Muon: learns a fact from far fewer readings",
@@ -98,5 +101,6 @@ PRESETS = {
         scratch_epochs=30,
         mixed=True,
         holds_out=True,
+        made_up=0.25,
     ),
 }

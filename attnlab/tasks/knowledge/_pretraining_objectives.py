@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
+from attnlab.tasks.knowledge._answer_shapes import PUNCTUATION, AnswerShapes
 from attnlab.tasks.knowledge._data import body_of, title_of
 from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, TrainingRow
 
@@ -24,8 +25,11 @@ class Objective(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
 
-    def prepare(self, documents: Sequence[str]) -> None:  # noqa: B027 (most need nothing)
-        """Collect statistics of the whole corpus once, before the first epoch."""
+    def prepare(  # noqa: B027 (most need nothing)
+        self, documents: Sequence[str], answers: Sequence[str] = ()
+    ) -> None:
+        """Collect statistics of the whole corpus once, before the first epoch. `answers` are
+        training answers: they show which strings are worth recalling."""
 
     @abstractmethod
     def rows(
@@ -108,13 +112,15 @@ def masked_span(
     return TrainingRow().add(row[: context + 1], 1.0)
 
 
-PUNCTUATION = "()[],.;:\"'"  # not part of a name
 WORD = r"[^\W\d_][\w'’.\-]*[\w'’]|[^\W\d_]"
 
 
 @dataclass
 class Entities(Objective):
-    """Recall each capitalized run of a document from the title and a few words near the run.
+    """Recall each string that may be an answer from the title and a few words near it.
+
+    With training answers these are the strings that look like them (`AnswerShapes`), without any
+    they are the capitalized runs.
 
     A row is a short frame and the run: "born Ada Byron in MASK London MASK". The frame mixes the
     title with words near the run and often with words of other documents. So the model learns the
@@ -122,7 +128,7 @@ class Entities(Objective):
     """
 
     name: ClassVar[str] = "entities"
-    about: ClassVar[str] = "recall each capitalized run from the title and a few near words"
+    about: ClassVar[str] = "recall what looks like an answer from the title and a few near words"
     bare: Annotated[float, "fraction of rows that have only the title"] = 0.2
     near: Annotated[int, "number of words on each side of the run that may stay"] = 5
     keep: Annotated[float, "fraction of these words that stay"] = 0.5
@@ -134,10 +140,14 @@ class Entities(Objective):
             _check_range(self, name, 0, high)
         self._common: set[str] = set()
         self._words: list[str] = []
+        self._shapes: AnswerShapes | None = None
+        self._runs: dict[str, list[tuple[int, int]]] = {}
 
-    def prepare(self, documents: Sequence[str]) -> None:
+    def prepare(self, documents: Sequence[str], answers: Sequence[str] = ()) -> None:
         """Find words that are capitalized because they begin a sentence, not because they are
-        names."""
+        names, and what the answers look like."""
+        self._runs = {}
+        self._shapes = AnswerShapes(answers, documents) if answers else None
         words = Counter(word for document in documents for word in document.split())
         self._words = [word for word, count in words.items() for _ in range(min(count, 50))]
         self._common = {
@@ -145,7 +155,20 @@ class Entities(Objective):
         }
 
     def runs(self, document: str) -> list[tuple[int, int]]:
-        """The positions of the runs among the words of the body: [start, end)."""
+        """The positions of the strings to recall among the words of the body: [start, end)."""
+        if document not in self._runs:
+            self._runs[document] = self._find_runs(document)
+        return self._runs[document]
+
+    def _find_runs(self, document: str) -> list[tuple[int, int]]:
+        if self._shapes is None:
+            return self._capitalized_runs(document)
+        spans = self._shapes.spans(body_of(document).split())
+        if self._shapes.capitalized:
+            spans += self._capitalized_runs(document)
+        return sorted({*spans})
+
+    def _capitalized_runs(self, document: str) -> list[tuple[int, int]]:
         title = set(re.findall(WORD, title_of(document)))
         title |= {
             word.strip(PUNCTUATION) for word in title_of(document).split()
@@ -184,21 +207,28 @@ class Entities(Objective):
     def frames(self, document: str, generator: random.Random) -> list[tuple[str, str]]:
         """(frame, run) for each run: the words that are shown and the run to recall."""
         title, words = title_of(document), body_of(document).split()
-        frames = []
-        for start, end in self.runs(document):
-            run = " ".join(words[start:end]).strip(PUNCTUATION)
-            frame = [title]
-            if generator.random() >= self.bare:
-                before, after = words[max(0, start - self.near) : start], words[end:]
-                left = [word for word in before if generator.random() < self.keep]
-                right = [word for word in after[: self.near] if generator.random() < self.keep]
-                frame = (
-                    [*left, title, *right] if generator.random() < 0.5 else [title, *left, *right]
-                )
-            for _ in range(generator.randint(0, self.foreign)):
-                frame.insert(generator.randint(0, len(frame)), generator.choice(self._words))
-            frames.append((" ".join(frame), run))
-        return frames
+        return [
+            (
+                self.frame(title, words, span, generator),
+                " ".join(words[slice(*span)]).strip(PUNCTUATION),
+            )
+            for span in self.runs(document)
+        ]
+
+    def frame(
+        self, title: str, words: Sequence[str], span: tuple[int, int], generator: random.Random
+    ) -> str:
+        """The title among some of the words near the span, and words of other documents."""
+        start, end = span
+        frame = [title]
+        if generator.random() >= self.bare:
+            before, after = words[max(0, start - self.near) : start], words[end:]
+            left = [word for word in before if generator.random() < self.keep]
+            right = [word for word in after[: self.near] if generator.random() < self.keep]
+            frame = [*left, title, *right] if generator.random() < 0.5 else [title, *left, *right]
+        for _ in range(generator.randint(0, self.foreign)):
+            frame.insert(generator.randint(0, len(frame)), generator.choice(self._words))
+        return " ".join(frame)
 
     def rows(
         self, document: str, encoding: KnowledgeTextEncoding, context: int, generator: random.Random

@@ -11,10 +11,15 @@ from typing import Any
 
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge import _audit as auditing
-from attnlab.tasks.knowledge._answers import candidate_answers, check_questions, max_context
+from attnlab.tasks.knowledge._answers import (
+    Answer,
+    answers_without_empty,
+    check_questions,
+    max_context,
+)
 from attnlab.tasks.knowledge._audit_report import save_audit
 from attnlab.tasks.knowledge._certainty import MIN_HELD_OUT, Certainty
-from attnlab.tasks.knowledge._data import Pair, hold_out, name_in, read_pairs
+from attnlab.tasks.knowledge._data import Pair, hold_out, loose_name_in, read_pairs
 from attnlab.tasks.knowledge._load import load_knowledge
 from attnlab.tasks.knowledge._name_matching import NameIndex
 from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
@@ -43,40 +48,44 @@ class QuestionService:
         del send
         questions, context = request["questions"], max_context(self.model)
         prompts = check_questions(questions, self.encoding, context)
-        texts = candidate_answers(self.model, self.encoding, prompts)
+        texts = answers_without_empty(self.model, self.encoding, prompts)
         answers = [
             {
                 "question": question,
-                **self._answer(probabilities),
+                **self._answer(question, probabilities, nothing),
                 **self._about(question),
                 "remaining_tokens": context - len(prompt),
             }
-            for question, prompt, probabilities in zip(questions, prompts, texts, strict=True)
+            for question, prompt, (probabilities, nothing) in zip(
+                questions, prompts, texts, strict=True
+            )
         ]
         threshold = {
             "known": self.certainty.known,
             "guess": self.certainty.guess,
+            "fitted": self.certainty.fitted,
             "fitted_on": self.certainty.fitted_on,
         }
         return {"answers": answers, "threshold": threshold}
 
-    def _answer(self, texts: dict[str, float]) -> dict[str, Any]:
+    def _answer(self, question: str, texts: dict[str, float], nothing: float) -> dict[str, Any]:
         (answer, probability), *others = texts.items()
         others.sort(key=lambda pair: -pair[1])
         return {
             "answer": answer,
             "probability": probability,
             "margin": probability - (others[0][1] if others else 0.0),
-            "verdict": self.certainty.verdict(probability),
+            "nothing": nothing,
+            "verdict": str(
+                self.certainty.verdict(Answer(question, answer, probability, nothing=nothing))
+            ),
             "seen": answer in self.certainty.answers,
             "alternatives": [{"answer": text, "probability": p} for text, p in others],
         }
 
     def _about(self, question: str) -> dict[str, Any]:
-        """The name in the question, whether it occurred in training, and similar training names.
-        The thresholds may be wrong for a name that did not occur."""
-        match = name_in(question, self.certainty.relations)
-        name = None if match is None else match[0]
+        """The name in the question, whether it occurred in training, and similar training names."""
+        name = loose_name_in(question, self.certainty.relations)
         if self.names is None:
             return {"name": name, "trained": None, "nearest": []}
         similar = self.names.nearest(name or question)

@@ -37,9 +37,11 @@ class RowSource(ABC):
 class DocumentSource(RowSource):
     """Rows from every document, by one objective."""
 
-    def __init__(self, documents: Sequence[str], objective: Objective) -> None:
+    def __init__(
+        self, documents: Sequence[str], objective: Objective, answers: Sequence[str] = ()
+    ) -> None:
         self.documents, self.objective = list(documents), objective
-        objective.prepare(self.documents)
+        objective.prepare(self.documents, answers)
 
     def rows(
         self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random

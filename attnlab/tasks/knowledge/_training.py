@@ -16,7 +16,7 @@ from torch import nn
 from attnlab.models import Decoder
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import TOKENIZER
-from attnlab.tasks.knowledge._answers import answer_greedily, max_context
+from attnlab.tasks.knowledge._answers import answer_greedily, max_context, readable
 from attnlab.tasks.knowledge._certainty import fit_certainty
 from attnlab.tasks.knowledge._data import (
     WORLD,
@@ -37,6 +37,14 @@ from attnlab.tasks.knowledge._load import (
     make_model,
     make_tokenizer,
 )
+from attnlab.tasks.knowledge._made_up_names import (
+    UnknownNameSource,
+    Use,
+    frames_about_unknown_names,
+    made_up_questions,
+    questions_about_unknown_names,
+)
+from attnlab.tasks.knowledge._presets import Preset
 from attnlab.tasks.knowledge._pretraining_objectives import create_objectives
 from attnlab.tasks.knowledge._task import (
     DocumentSource,
@@ -65,6 +73,7 @@ def pretrain(
     objective: str | None = None,
     preset: str = "small",
     tokenizer: str | None = None,
+    made_up: float | None = None,
     epochs: float | None = None,
     model: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
@@ -73,7 +82,9 @@ def pretrain(
 ) -> dict[str, float]:
     """Train on the corpus with an objective, and return the last metrics.
 
-    `pairs` only adds characters to the tokenizer, so that the model can read questions later.
+    `pairs` adds characters to the tokenizer, so that the model can read questions later, and shows
+    what answers look like, so that the objective "entities" learns such strings. `made_up` is the
+    number of rows about made-up names, which have no answer, for each row about a real one.
 
     >>> from attnlab.tasks.knowledge import pretrain
     >>> small = {"width": 16, "layers": 1, "heads": 2}
@@ -92,10 +103,13 @@ def pretrain(
     )
     tokens = make_tokenizer(tokenizer or preset_settings.tokenizer, data.texts)
     encoding = KnowledgeTextEncoding(tokens)
+    answers = [answer for _, answer in data.pairs]
     torch.manual_seed(settings.seed)
     network = make_model(preset, tokens, attention, model or {})
+    documents = [DocumentSource(data.documents, one, answers) for one in objectives]
+    made_up = made_up_fraction(preset_settings, made_up)
     task = make_knowledge_task(
-        [DocumentSource(data.documents, one) for one in objectives],
+        [*documents, *frames_about_unknown_names(data.documents, objectives, made_up)],
         encoding,
         network,
         settings,
@@ -127,6 +141,7 @@ def finetune(
     tokenizer: str | None = None,
     mixed: bool | None = None,
     held_out: float | None = None,
+    made_up: float | None = None,
     epochs: float | None = None,
     model: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
@@ -137,7 +152,7 @@ def finetune(
 
     With `mixed` the training also continues on the documents, so that they are not forgotten.
     `held_out` is the fraction of the pairs for validation and for the thresholds of `ask`. The
-    course holds out none.
+    course holds out none. `made_up` is as for `pretrain`, and needs `mixed`.
 
     >>> from attnlab.tasks.knowledge import finetune
     >>> small = {"width": 16, "layers": 1, "heads": 2}
@@ -187,12 +202,15 @@ def finetune(
         )
     if objective is not None and not mixed and not before:
         raise ValueError("--objective only works together with --mixed; give --mixed too")
-    sources: list[RowSource] = [
-        QuestionSource(training_pairs, QUESTIONS_PER_DOCUMENT_PASS if mixed else 1)
-    ]
+    times = QUESTIONS_PER_DOCUMENT_PASS if mixed else 1
+    made_up = made_up_fraction(preset_settings, made_up)
+    sources: list[RowSource] = [QuestionSource(training_pairs, times)]
     if mixed:
         objectives = create_objectives(objective or preset_settings.objective)
-        sources += [DocumentSource(data.documents, each) for each in objectives]
+        answers = [answer for _, answer in training_pairs]
+        sources += [DocumentSource(data.documents, each, answers) for each in objectives]
+        sources += frames_about_unknown_names(data.documents, objectives, made_up)
+        sources += unknown_name_questions(data.documents, training_pairs, times * made_up)
     task = make_knowledge_task(
         sources,
         encoding,
@@ -219,6 +237,24 @@ def finetune(
     pairs_and_library = (training_pairs, held_out_pairs, Library(data.documents))
     results = {KNOWN: lambda: certainty_of(network, encoding, *pairs_and_library)}
     return run_training(task, network, settings, tokens, out, start, quiet, results)
+
+
+def made_up_fraction(preset: Preset, made_up: float | None) -> float:
+    """How many rows about made-up names there are for each row about a real one."""
+    fraction = preset.made_up if made_up is None else made_up
+    if not 0 <= fraction <= 10:
+        raise ValueError(f"made_up is {fraction}; give 0 to 10")
+    return fraction
+
+
+def unknown_name_questions(
+    documents: Sequence[str], pairs: Sequence[Pair], times: float
+) -> list[UnknownNameSource]:
+    """Questions like these pairs about names in no document, `times` as many."""
+    library = Library(documents)
+    relations = relations_in([question for question, _ in pairs], library)
+    count = round(times * len(pairs))
+    return questions_about_unknown_names(documents, library.by_title, relations, count)
 
 
 def _load_finetuning_data(
@@ -260,13 +296,19 @@ def certainty_of(
     """The content of known.json, the thresholds of `ask`, fitted on training pairs alone."""
     relations = relations_in([question for question, _ in [*learned, *measured]], library)
     matches = [name_in(question, relations) for question, _ in learned]
+    names = [match[0] for match in matches if match is not None]
+    made_up = made_up_questions([*library.by_title, *names], relations, Use.THRESHOLDS)
     certainty = fit_certainty(
         model,
         encoding,
         held_out=measured,
         learned=learned,
-        names=[match[0] for match in matches if match is not None],
+        names=names,
         relations=relations,
+        made_up={
+            kind: [q for q in questions if readable(q, encoding, max_context(model))]
+            for kind, questions in made_up.items()
+        },
     )
     return asdict(certainty)
 

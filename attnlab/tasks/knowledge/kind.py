@@ -23,14 +23,14 @@ KNOWLEDGE = TaskKind(
         "ask": Capability(
             "attnlab.tasks.knowledge._serving:QuestionService",
             examples="attnlab.tasks.knowledge._studio_requests:example_questions",
-            models=("decoder",),
+            models=("decoder", "perceiver"),
             files=(KNOWN,),
         ),
         "audit": Capability(
             "attnlab.tasks.knowledge._serving:AuditService",
             prepare="attnlab.tasks.knowledge._studio_requests:audit_request",
             report=AUDIT,
-            models=("decoder",),
+            models=("decoder", "perceiver"),
             files=(KNOWN,),
         ),
     },

@@ -1,4 +1,4 @@
-"""attnlab language train | write | evaluate"""
+"""attnlab language train | import | finetune | write | evaluate"""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attnlab._command_options import (
+    Attention,
     Json,
     Out,
     Overwrite,
@@ -91,6 +92,59 @@ def train(
         tokenizer_size=vocabulary,
         characters=characters,
         model=stack,
+        settings=Settings(**option_values(training)),
+        start=start_mode(resume, overwrite),
+    )
+    print_training_result(out, metrics, "validation ")
+
+
+@app.command(name="import")
+def import_model(
+    folder: Annotated[
+        Path, option("Folder of a Hugging Face model, with config.json and safetensors, or .gguf.")
+    ],
+    /,
+    *,
+    out: Out = Path("runs/imported"),
+    attention: Attention = None,
+    context: Annotated[
+        int | None,
+        option("Longest text in training, in tokens. Without it, 1024 or the model's own."),
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Turn a Hugging Face model into a run: GPT-2, Llama, Mistral, Qwen, Gemma or BERT."""
+    from attnlab.tasks.language._import import import_language
+
+    chosen = None if attention is None else layer_attention(attention)
+    start = start_mode(False, overwrite)
+    model = import_language(folder, out=out, attention=chosen, context=context, start=start)
+    print(f"{out}: imported; {model.kind}, {model.parameter_count():,} parameters")
+
+
+@app.command
+@flatten_options(training=TrainingOptions)
+def finetune(
+    run: RunFolder,
+    files: Annotated[list[Path], option(f"{TEXT_FILES}.")],
+    /,
+    *,
+    attention: Attention = None,
+    context: Annotated[
+        int | None, option("Longest text, in tokens. Without it, the run's own.")
+    ] = None,
+    training: Any = TrainingOptions(),  # noqa: B008
+    out: Out = Path("runs/finetuned"),
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Train the model of a run further, on other texts or with another attention."""
+    metrics = recipe.finetune(
+        run,
+        files,
+        out=out,
+        attention=None if attention is None else layer_attention(attention),
+        context=context,
         settings=Settings(**option_values(training)),
         start=start_mode(resume, overwrite),
     )

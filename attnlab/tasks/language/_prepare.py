@@ -123,16 +123,23 @@ def make_tokenizer(kind: str, texts: Iterable[str], vocabulary: int) -> Tokenize
 
 
 def prepare_text(
-    source: TextSource, kind: str, vocabulary: int, seed: int, learned: Tokenizer | None = None
+    source: TextSource,
+    kind: str | Tokenizer,
+    vocabulary: int,
+    seed: int,
+    learned: Tokenizer | None = None,
 ) -> PreparedText:
     """Split the documents, train a tokenizer on the training part, and encode everything.
 
-    `learned` is the tokenizer of a run that you resume. It replaces one that would learn from a
-    sample of the text, because older versions of attnlab learned from the whole text.
+    `kind` is the name of a tokenizer, or one that needs no training. `learned` is the tokenizer of
+    a run that you resume. It replaces one that would learn from a sample of the text, because older
+    versions of attnlab learned from the whole text.
     """
 
     def make() -> tuple[DocumentSplit, Tokenizer]:
         split = split_documents(source.documents("splitting the text"), seed=seed)
+        if isinstance(kind, Tokenizer):
+            return split, kind
         fraction = BPE_SAMPLE / split.training_characters if kind == "bpe" else 1.0
         if fraction < 1 and learned is not None:
             return split, learned
@@ -143,7 +150,8 @@ def prepare_text(
         split, tokenizer = make()
     else:
         resumed = learned and learned.to_json()
-        settings = (source.digest, kind, vocabulary, seed, BPE_SAMPLE, resumed)
+        name = kind.to_json() if isinstance(kind, Tokenizer) else kind
+        settings = (source.digest, name, vocabulary, seed, BPE_SAMPLE, resumed)
         split, tokenizer = cached_split(settings, make, source.print_wait)
     corpus = encode_text(source, tokenizer, split)
     return PreparedText(

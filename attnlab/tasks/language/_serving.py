@@ -30,6 +30,6 @@ class TextGenerationService:
         return cls(model, tokenizer)
 
     def __call__(self, request: Request, send: SendEvent) -> Any:
-        prompt = [self.tokenizer.end, *self.tokenizer.encode(request["text"])]
+        prompt, _ = self.tokenizer.encode_prompt(request["text"])
         continue_text(self.model, self.tokenizer, prompt, request, send)
         return {}

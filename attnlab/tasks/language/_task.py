@@ -22,6 +22,7 @@ from attnlab.training._batches import Batch, Forward, TrainingTask, mix_seeds, p
 IGNORE = -100  # a target that is left out of the loss
 VALIDATION_TOKENS = 2**20  # of more, a random part is measured: all would take minutes
 OBJECTIVES = ("causal", "masked")
+LARGEST_LOGITS = 2**28  # numbers at once, 1 GB
 
 
 class LanguageTask(TrainingTask):
@@ -114,6 +115,7 @@ class LanguageTask(TrainingTask):
         """Loss per target in nats; bits per character (causal) or accuracy (masked)."""
         device = next(model.parameters()).device
         order = np.argsort(rows.lengths, kind="stable")[::-1]  # the longest first
+        tokens = min(tokens, LARGEST_LOGITS // self.tokenizer.vocabulary)
         total, count, correct, done = 0.0, 0, 0, 0
         while done < len(order):
             size = max(1, tokens // int(rows.lengths[order[done]]))

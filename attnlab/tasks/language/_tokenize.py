@@ -56,14 +56,14 @@ def tokenize(
     *,
     in_processes: bool = False,
 ) -> TokenizedDocuments:
-    """Write the ids of documents in pieces, each document between two end tokens."""
-    end = np.array([tokenizer.end], tokenizer.id_type)
+    """Write the ids of documents in pieces, each document between `begin` and `end`."""
+    begin, end = (np.array([i], tokenizer.id_type) for i in (tokenizer.begin, tokenizer.end))
     lengths, characters = array("q"), array("q")
     unknown: Counter[str] = Counter()
     with _encoder(tokenizer, in_processes) as encode:
         for piece, (ids, replaced) in encode(_pieces(documents)):
             if piece.starts_document:
-                write(np.concatenate([end, end, ids] if lengths else [end, ids]))
+                write(np.concatenate([end, begin, ids] if lengths else [begin, ids]))
                 lengths.append(2)
                 characters.append(0)
             else:

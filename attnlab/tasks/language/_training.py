@@ -16,7 +16,13 @@ from attnlab.generate import Sampling, TextStreamer, beam_search, generate
 from attnlab.models import Decoder, Encoder, EncoderConfig, Model, StackConfig
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import TOKENIZER
-from attnlab.tasks.language._prepare import TextFiles, TextsInMemory, encode_text, prepare_text
+from attnlab.tasks.language._prepare import (
+    PreparedText,
+    TextFiles,
+    TextsInMemory,
+    encode_text,
+    prepare_text,
+)
 from attnlab.tasks.language._task import OBJECTIVES, LanguageTask
 from attnlab.tasks.language._text_sources import documentation_text
 from attnlab.tokenizer import BPE, Tokenizer, load_tokenizer
@@ -60,14 +66,75 @@ def train_language(
     )
     learned = _learned_bpe(out, tokenizer_size) if start == StartMode.RESUME else None
     text = prepare_text(source, tokenizer, tokenizer_size, settings.seed, learned)
-    tokens = text.tokenizer
-    config = replace(model or StackConfig(vocabulary=1, context=256), vocabulary=tokens.vocabulary)
+    blank = model or StackConfig(vocabulary=1, context=256)
+    config = replace(blank, vocabulary=text.tokenizer.vocabulary)
     torch.manual_seed(settings.seed)
     network: Model = (
         Decoder(config) if objective == "causal" else Encoder(EncoderConfig(**asdict(config)))
     )
+    return _train(network, text, objective, config.context, settings, out, start, quiet)
+
+
+def finetune(
+    run: Path,
+    files: Sequence[Path],
+    *,
+    out: Path,
+    attention: str | list[str] | None = None,
+    context: int | None = None,
+    settings: Settings | None = None,
+    start: StartMode = StartMode.NEW,
+    quiet: bool = False,
+) -> dict[str, float]:
+    """Train the model of a run on other files, and return the metrics.
+
+    It keeps its tokenizer and its objective. `attention` replaces its mechanism, `context` is the
+    longest text, at most the run's own.
+
+    >>> from pathlib import Path
+    >>> from attnlab.models import StackConfig
+    >>> from attnlab.tasks.language import finetune, train_language
+    >>> from attnlab.training import Settings
+    >>> _ = Path("text.txt").write_text("to be or not to be. " * 40)
+    >>> small = StackConfig(vocabulary=1, width=16, layers=1, heads=2, context=16)
+    >>> options = {"settings": Settings(steps=2), "quiet": True}
+    >>> _ = train_language([Path("text.txt")], out=Path("run"), model=small, **options)
+    >>> metrics = finetune(Path("run"), [Path("text.txt")], out=Path("finetuned"), **options)
+    >>> "loss" in metrics
+    True
+    """
+    settings = settings or Settings()
+    check_folder(out, start)
+    if Path(out).resolve() == Path(run).resolve():
+        raise ValueError(f"{out}: is the run itself; give another folder")
+    network, tokenizer, config = load_language(run)
+    longest = network.config.context if context is None else min(context, network.config.context)
+    changes: dict[str, Any] = {}
+    if attention is not None:
+        changes["attention"] = attention
+    if longest < network.config.context and network.config.position != "learned":
+        changes["context"] = longest
+    torch.manual_seed(settings.seed)
+    if changes:
+        network, _ = network.with_settings(**changes)
+    text = prepare_text(TextFiles(files, quiet=quiet), tokenizer, 0, settings.seed)
+    objective = config["task"].get("objective", OBJECTIVES[0])
+    return _train(network, text, objective, longest, settings, out, start, quiet)
+
+
+def _train(
+    network: Model,
+    text: PreparedText,
+    objective: str,
+    longest: int,
+    settings: Settings,
+    out: Path,
+    start: StartMode,
+    quiet: bool,
+) -> dict[str, float]:
+    tokens = text.tokenizer
     limit = network.max_length
-    context = config.context if limit is None else min(config.context, int(limit))  # type: ignore[arg-type]
+    context = longest if limit is None else min(longest, int(limit))  # type: ignore[arg-type]
     task = LanguageTask(
         text.train,
         text.validation,
@@ -170,8 +237,8 @@ def write(
         raise ValueError(
             f"{folder}: a masked language model cannot write; train with --objective causal"
         )
-    encoded = [tokenizer.encode_counting(prompt) for prompt in prompts]
-    ids = [[tokenizer.end, *tokens] for tokens, _ in encoded]
+    encoded = [tokenizer.encode_prompt(prompt) for prompt in prompts]
+    ids = [tokens for tokens, _ in encoded]
     report_unknown_characters(sum((replaced for _, replaced in encoded), Counter()))
     limit, longest = model.max_length, max(map(len, ids), default=0)
     if new_tokens is None:

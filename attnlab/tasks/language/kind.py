@@ -5,6 +5,8 @@ from __future__ import annotations
 from attnlab.run_folder._file_names import TOKENIZER
 from attnlab.tasks.kind import Capability, Example, TaskKind
 
+CONVERSION, CONVERSION_PAGE = "convert.json", "convert.html"
+
 LANGUAGE = TaskKind(
     name="language",
     help="Train language models, write texts with them and evaluate them.",
@@ -24,4 +26,9 @@ LANGUAGE = TaskKind(
             files=(TOKENIZER,),
         )
     },
+    files={
+        CONVERSION: "report of `attnlab convert`",
+        CONVERSION_PAGE: "the same report as a page",
+    },
+    results=(CONVERSION, CONVERSION_PAGE),
 )

@@ -29,7 +29,10 @@ def without_gold(report: dict[str, Any]) -> dict[str, Any]:
     changed = copy.deepcopy(report)
     for key in ("accuracy", "interval", "baseline", "ece", "roc_area", "precision95"):
         changed[key] = None
-    for key in ("reliability", "risk_coverage", "origins", "gold_histogram"):
+    for key in (
+        *("reliability", "risk_coverage", "risk_coverage_unknown"),
+        *("origins", "gold_histogram"),
+    ):
         changed[key] = []
     for each in changed["answers"]:
         each["gold"] = each["correct"] = None
@@ -64,10 +67,11 @@ def test_page_has_all_sections(report: dict[str, Any]) -> None:
         "In short",
         "Is its confidence right?",
         "How many answers can be trusted?",
-        "Verdicts: known, unsure or a guess",
+        "Verdicts: what it says it knows",
+        "Kinds of questions",
         "What does it answer?",
         "Does it depend on the name?",
-        "People who do not exist",
+        "What it cannot know",
         "Sampled answers",
         "Surprises",
     ]
@@ -91,6 +95,7 @@ def test_summary_matches_the_answers(report: dict[str, Any]) -> None:
     assert tiles["Right if “known”"] == f"{100 * sum(known) / len(known):.0f}%"
     assert "Answering “London” every time would be right in 5%." in words
     assert tiles["Made-up “known”"] == "6%"
+    assert tiles["Off-topic “known”"] == "0%"
     assert "collapsed" not in words
 
 
@@ -108,16 +113,34 @@ def test_without_right_answers(report: dict[str, Any]) -> None:
     made = audit_report(without_gold(report))
     assert headings(made) == [
         "In short",
-        "Verdicts: known, unsure or a guess",
+        "Verdicts: what it says it knows",
+        "Kinds of questions",
         "What does it answer?",
-        "People who do not exist",
+        "What it cannot know",
         "Sampled answers",
     ]
     assert "without known right answers" in words_of(made)
     assert "does not say how often it is right" in words_of(made)
     terminal = printed(without_gold(report))
     assert "without known right answers" in " ".join(terminal.split())
-    assert "Confident and wrong" not in terminal
+    assert "Sure and wrong" not in terminal
+
+
+def test_unknown_names_by_kind_and_off_topic_questions(report: dict[str, Any]) -> None:
+    made = audit_report(report)
+    section = next(each for each in made.sections if each.name == "made-up")
+    table, examples = section.blocks
+    assert isinstance(table, Table)
+    assert isinstance(examples, Table)
+    assert [row[:3] for row in table.rows] == [
+        ["names: parts recombined", 100, 9],
+        ["names: new spellings", 100, 3],
+        ["off-topic questions", 40, 0],
+    ]
+    assert len(examples.rows) == 12
+    few = {**report["thresholds"], "fitted": False, "fitted_on": "nothing: 4 are too few"}
+    words = words_of(audit_report({**report, "thresholds": few}))
+    assert "No answer is called “known”: thresholds were fitted on nothing: 4 are too few." in words
 
 
 def test_report_of_extreme_values(report: dict[str, Any]) -> None:
@@ -136,6 +159,9 @@ def test_report_of_extreme_values(report: dict[str, Any]) -> None:
         "verdicts": {"known": {"count": 0, "accuracy": None}},
         "invented": {"count": 0, "examples": []},
         "made_up": {"count": 0, "mean_confidence": None, "known_share": None, "examples": []},
+        "off_topic": {"count": 0},
+        "relations": [],
+        "risk_coverage_unknown": [],
         "origins": [],
     }
     text = words_of(audit_report(changed))
@@ -158,13 +184,16 @@ def test_some_right_answers_missing(report: dict[str, Any]) -> None:
 def test_surprises_are_sorted_by_confidence(report: dict[str, Any]) -> None:
     table = audit_report(report).sections[-1].blocks[0]
     assert isinstance(table, Table)
-    assert table.title == "Confident and wrong"
+    assert table.title == "Sure and wrong"
     assert len(table.rows) == 10
     sure = [float(str(row[3])) for row in table.rows]
     assert sure == sorted(sure, reverse=True)
-    wrong = [each for each in report["answers"] if not each["correct"]]
+    wrong = [
+        each for each in report["answers"] if not each["correct"] and each["verdict"] == "known"
+    ]
     worst = max(wrong, key=lambda each: float(each["confidence"]))
     assert table.rows[0][0] == worst["question"]
+    assert {row[0] for row in table.rows} <= {each["question"] for each in wrong}
     assert all(row[1] != row[2] for row in table.rows)
 
 
@@ -197,7 +226,7 @@ def test_terminal_output(report: dict[str, Any]) -> None:
         f"{known['count'] / 5:.0f}%",
         format_percent(known["accuracy"]),
     ]
-    assert "Confident and wrong" in text
+    assert "Sure and wrong" in text
     markup = copy.deepcopy(report)
     markup["baseline"]["answer"] = "[red]London[/red]"
     assert "[red]London[/red]" in printed(markup, width=200)

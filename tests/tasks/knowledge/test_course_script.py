@@ -136,6 +136,16 @@ def test_evaluate(
             "its attention is softmax, not synthesizer:max_length=127",
         ),
         (
+            "evaluate perceiver wiki.txt --reading_params_path {run} --outputs_path x "
+            "--eval_corpus_path train.tsv",
+            "its model is decoder, not perceiver",
+        ),
+        (
+            "evaluate rope wiki.txt --reading_params_path {run} --outputs_path x "
+            "--eval_corpus_path train.tsv",
+            "its position is learned, not rotary",
+        ),
+        (
             "evaluate vanilla other.txt --reading_params_path {run} --outputs_path x "
             "--eval_corpus_path train.tsv",
             "other.txt has characters that the model never saw: 'ß'",
@@ -172,25 +182,38 @@ def test_arguments_that_contradict_the_run(
 
 @pytest.mark.usefixtures("course_files")
 @pytest.mark.parametrize(
-    ("variant", "attention"),
-    [("synthesizer", "synthesizer:max_length=127"), ("favor:features=8", "favor:features=8")],
+    ("variant", "expected"),
+    [
+        ("synthesizer", {"attention": "synthesizer:max_length=127"}),
+        ("favor:features=8", {"attention": "favor:features=8"}),
+        ("rope", {"model": "decoder", "attention": "softmax", "position": "rotary"}),
+        ("perceiver", {"model": "perceiver", "latents": 64}),
+        ("perceiver --bottleneck_dim 32", {"model": "perceiver", "latents": 32}),
+    ],
 )
 def test_other_variants_from_scratch(
-    variant: str, attention: str, capsys: pytest.CaptureFixture[str]
+    variant: str, expected: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = course(
-        f"finetune {variant} wiki.txt --writing_params_path scratch.params "
+        f"finetune {variant} --writing_params_path scratch.params wiki.txt "
         "--finetune_corpus_path train.tsv --epochs 2 --finetune_lr 1e-3",
         capsys,
     )
     assert code == 0, err
     model = Run("scratch.params").model()
     assert isinstance(model, Decoder)
-    assert model.config.attention == attention
+    assert {key: model.description()[key] for key in expected} == expected
     assert f"number of parameters: {model.parameter_count()}\n" in out
     config = Run("scratch.params").config()
     assert (config["training"]["steps"], config["training"]["learning_rate"]) == (2, 1e-3)
     assert config["task"]["from"] == "scratch"
+    code, out, err = course(
+        f"evaluate {variant} --reading_params_path scratch.params wiki.txt --outputs_path said.txt "
+        "--eval_corpus_path train.tsv",
+        capsys,
+    )
+    assert code == 0, err
+    assert "out of 3.0" in out
 
 
 @pytest.mark.usefixtures("course_files")
@@ -249,6 +272,14 @@ def test_scratch_takes_75_epochs(
             ["nowhere: not a run folder"],
         ),
         ("pretrain vanila wiki.txt --writing_params_path x", ["vanila"]),
+        (
+            "pretrain vanilla wiki.txt --writing_params_path x --bottleneck_dim 8",
+            ["vanilla does not use --bottleneck_dim"],
+        ),
+        (
+            "pretrain perceiver wiki.txt --writing_params_path x --bottleneck_dim 0",
+            ["latents is 0"],
+        ),
         ("pretrain linformer wiki.txt --writing_params_path x", ["no causal form"]),
         ("pretrain vanilla missing.txt --writing_params_path x", ["missing.txt", "does not exist"]),
         ("pretrain vanilla wiki.txt --writing_params_path x --epochs few", ["--epochs", "few"]),

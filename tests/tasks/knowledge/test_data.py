@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from attnlab.tasks.knowledge._data import (
@@ -32,6 +32,7 @@ from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.tasks.knowledge._world_vocabulary import QUESTIONS
 from attnlab.tokenizer import BPE, Bytes, Characters
+from tests.support.examples import examples
 
 WORDS = st.text(string.ascii_letters + "äéłØß", min_size=2, max_size=9)
 NAMES = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
@@ -217,7 +218,7 @@ def test_relations_that_do_not_match() -> None:
     assert name_in("Who?", []) is None
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     st.sets(st.sampled_from(list(QUESTIONS)), min_size=1),
     st.integers(0, 5),

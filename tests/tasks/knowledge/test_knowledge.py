@@ -44,7 +44,10 @@ def test_run_folders_contain_the_settings(made: Path) -> None:
     assert known.answers == sorted({each for _, each in pairs})
     assert known.relations == [Relation("Where was ", " born?")]
     assert len(known.names) == 12
-    assert known.fitted_on == "12 training pairs that it has learned, so it will be overconfident"
+    assert known.fitted_on == (
+        "nothing: 0 held-out training pairs are too few, at least 20 are needed"
+    )
+    assert (known.known, known.fitted) == (None, False)
 
 
 def test_more_epochs_keep_the_warmup(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,14 +127,48 @@ def test_ask(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for row, question, text in zip(rows, questions, plain, strict=True):
         assert row["question"] == question
         assert row["answer"] == text
-        assert row["verdict"] == certainty.verdict(row["confidence"])
+        assert row["verdict"] == certainty.verdict_by(row["confidence"], row["nothing"])
         assert 0 <= row["confidence"] <= 1
         assert 0 <= row["runner_up_confidence"] <= 1
         assert row["runner_up"] != row["answer"]
     code, out, err = run(command, capsys)
     assert code == 0, err
     for question, row in zip(questions, rows, strict=True):
-        assert f"{question} {row['answer']} ({row['verdict']}, " in out
+        assert f"{question} {describe(row)}" in out
+    assert "too few, at least 20 are needed; so no answer is called known" in err
+    code, out, err = run("knowledge ask finetuned 'Who wrote this?'", capsys)
+    assert out.startswith("Who wrote this? (another kind of question; it would guess ")
+
+
+def describe(row: dict[str, Any]) -> str:
+    if row["verdict"] == "not in what I read":
+        return f"(not in what I read; it would guess {row['answer']}, "
+    return f"{row['answer']} ({row['verdict']}, "
+
+
+def test_an_empty_answer_is_never_given(made: Path) -> None:
+    """The model may prefer to say nothing: then its best other answer is given, and how much it
+    prefers nothing."""
+    model, tokens, _ = load_data.load_knowledge(made / "learned")
+    encoding = KnowledgeTextEncoding(tokens)
+    questions = [f"Where was {name} born?" for name in ("Ada", "Bo", "Cy")]
+    before = answer_with_confidence(model, encoding, questions)
+    with torch.no_grad():  # now the mask, which ends an answer, is likely everywhere
+        bias = torch.zeros(tokens.vocabulary)
+        bias[encoding.mask] = 3.0
+        step, prefill = model.step, model.prefill
+        model.prefill = lambda *a: _biased(prefill(*a), bias)  # type: ignore[method-assign]
+        model.step = lambda *a: _biased(step(*a), bias)  # type: ignore[method-assign]
+    after = answer_with_confidence(model, encoding, questions)
+    assert [answer.text for answer in after] == answer_greedily(model, encoding, questions)
+    for one, other in zip(before, after, strict=True):
+        assert other.text
+        assert other.nothing > one.nothing
+        assert other.confidence + other.nothing <= 1 + 1e-6
+
+
+def _biased(result: tuple[torch.Tensor, Any], bias: torch.Tensor) -> tuple[torch.Tensor, Any]:
+    return result[0] + bias, result[1]
 
 
 def test_confidence_is_the_probability_of_the_answer(made: Path) -> None:
@@ -168,7 +205,14 @@ def test_audit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report["origins"][0].keys() == known["origins"][0].keys()
     assert report["made_up"]["examples"][0].keys() == known["made_up"]["examples"][0].keys()
     assert report["pairs"] == len(report["answers"]) == 12
-    assert report["made_up"]["count"] == 5
+    assert report["made_up"]["count"] == 10  # five of each kind
+    assert [each["count"] for each in report["made_up"]["kinds"]] == [5, 5]
+    assert [each["relation"] for each in report["relations"]] == ["Where was ... born?"]
+    assert report["relations"][0].keys() == known["relations"][0].keys()
+    assert report["off_topic"].keys() == known["off_topic"].keys()
+    off_topic = report["off_topic"]
+    assert off_topic["verdicts"]["another kind of question"] == off_topic["count"] > 20
+    assert report["risk_coverage_unknown"][-1][1] == 1
     assert sum(group["count"] for group in report["origins"]) == 12
     assert sum(each["count"] for each in report["verdicts"].values()) == 12
     right = sum(each["correct"] for each in report["answers"])
@@ -230,7 +274,7 @@ def test_audit_with_unknown_or_long_names(here: Path) -> None:
     (here / "two.tsv").write_text("Who is Bo?\tRome\nWho is Al?\tOslo\n")
     recipe.finetune(pairs="two.tsv", out="two", **shared)
     assert Certainty.load(here / "two").names == ["Al", "Bo"]
-    assert audit("two", "two.tsv", samples=1, made_up=3)["made_up"]["count"] == 0
+    assert audit("two", "two.tsv", samples=1, made_up=3)["made_up"]["count"] <= 6
 
 
 @pytest.mark.usefixtures("here")

@@ -133,6 +133,7 @@ def test_invalid_learn_settings() -> None:
         ({"chooser": -0.5}, "chooser is -0.5"),
         ({"sharpen": 0}, "sharpen is 0"),
         ({"copies": -1}, "copies is -1"),
+        ({"made_up": -1}, "made_up is -1"),
         ({"held_out": 1}, "held_out is 1"),
     ):
         with pytest.raises(ValueError, match=words):

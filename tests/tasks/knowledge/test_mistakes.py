@@ -70,6 +70,8 @@ MISTAKES: list[tuple[str, list[str]]] = [
         ["epochs, steps and minutes exclude each other; give one of them"],
     ),
     ("pretrain --epochs 0", ["epochs is 0"]),
+    ("pretrain --made-up -1", ["made_up is -1"]),
+    (f"finetune pretrained {TRAIN} --made-up nan", ["made_up is nan"]),
     ("pretrain --epochs many", ["--epochs", "many"]),
     ("pretrain --heads 3", ["heads 3"]),
     ("pretrain --steps 0", ["steps is 0"]),

@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from attnlab.tasks.knowledge._answer_shapes import PUNCTUATION
 from attnlab.tasks.knowledge._data import body_of, title_of
 from attnlab.tasks.knowledge._pretraining_objectives import (
     OBJECTIVES,
-    PUNCTUATION,
     Entities,
     NextToken,
     WholeSpan,
     create_objectives,
 )
 from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
+from tests.support.examples import examples
 from tests.support.knowledge_rows import (
     BOTH,
     CHARACTERS,
@@ -77,7 +78,7 @@ def bare(words: Sequence[str]) -> set[str]:
     return {word.strip(PUNCTUATION) for word in words}
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(documents(), min_size=1, max_size=4), st.booleans(), st.integers(0, 99))
 def test_entities_recall_words_outside_the_title(
     corpus: list[str], numbers: bool, seed: int

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from attnlab.tasks.knowledge._answer_shapes import PUNCTUATION
 from attnlab.tasks.knowledge._data import Library, Relation, title_of
 from attnlab.tasks.knowledge._document_reader import (
     OpenBookSource,
@@ -18,8 +19,8 @@ from attnlab.tasks.knowledge._document_reader import (
     reader_prompt,
     unlabeled_questions,
 )
-from attnlab.tasks.knowledge._pretraining_objectives import PUNCTUATION
 from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding
+from tests.support.examples import examples
 from tests.support.knowledge_rows import (
     BOTH,
     BYTE_PAIRS,
@@ -42,8 +43,8 @@ def test_readings_are_pairs_with_the_answer_in_a_document() -> None:
         ("Who?", "Rome"),
     ]
     assert find_readings(pairs, library, born) == [
-        ReadingExample("Ada. From Paris .", *pairs[0]),
-        ReadingExample("Bo. Born in New York .", *pairs[1]),
+        ReadingExample("Ada. From Paris .", *pairs[0], born[0]),
+        ReadingExample("Bo. Born in New York .", *pairs[1], born[0]),
     ]
     assert unlabeled_questions(library, pairs[:1], born) == ["Where was Bo born?"]
     both = [*born, Relation("Who was ", "?")]
@@ -74,7 +75,7 @@ def books(draw: Callable[[Any], Any]) -> tuple[list[str], list[ReadingExample]]:
     return corpus, readings
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(books(), BOTH, st.integers(1, 300), st.integers(0, 99), st.sampled_from([0.0, 0.5, 1.0]))
 def test_a_reader_copies_from_its_document(
     book: tuple[list[str], list[ReadingExample]],
@@ -127,6 +128,26 @@ def test_answers_are_never_cut_words() -> None:
         (row,) = source.rows(CHARACTERS, capacity, generator())
         answers_seen |= {CHARACTERS.decode(ids) for ids in parts_of(row, CHARACTERS.mask)[2::2]}
     assert answers_seen == {"She", "Londonderry", "Rome"}
+
+
+def test_an_answer_is_swapped_for_one_to_the_same_kind_of_question() -> None:
+    document = "Ada. Born in Rome, a painter ."
+    born, work = Relation("Where was ", " born?"), Relation("What was ", "?")
+    readings = [
+        ReadingExample(document, born.ask("Ada"), "Rome", born),
+        ReadingExample(document, work.ask("Ada"), "painter", work),
+        ReadingExample("Bo. .", born.ask("Bo"), "Oslo", born),
+        ReadingExample("Bo. .", work.ask("Bo"), "weaver", work),
+    ]
+    shown = set()
+    for seed in range(40):
+        source = OpenBookSource(readings, [document], swapped=1.0, copies=0)
+        (row,) = source.rows(CHARACTERS, 200, generator(seed))
+        shown.add(CHARACTERS.decode(parts_of(row, CHARACTERS.mask)[0]))
+    assert shown == {
+        f"Ada. Born in {place}, a {profession} ."
+        for place, profession in (("Rome", "painter"), ("Oslo", "painter"), ("Rome", "weaver"))
+    }
 
 
 def test_swapping_keeps_longer_answers_intact() -> None:

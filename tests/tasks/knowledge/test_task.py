@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.models import Decoder, StackConfig
@@ -33,6 +33,7 @@ from attnlab.tasks.knowledge._training import make_knowledge_task
 from attnlab.tasks.knowledge._training_rows import KnowledgeTextEncoding, PackedRows, TrainingRow
 from attnlab.tokenizer import Bytes
 from attnlab.training import Settings
+from tests.support.examples import examples
 from tests.support.knowledge_rows import BYTE_PAIRS, CHARACTERS, WORLD, generator, prepared
 
 
@@ -124,7 +125,7 @@ def test_logits_are_computed_only_at_targets() -> None:
     nothing.backward()
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(row_lists())
 def test_padding_is_never_counted(rows: list[TrainingRow]) -> None:
     """A batch costs what its rows cost alone, whatever stands in the padding."""

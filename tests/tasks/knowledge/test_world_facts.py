@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.tasks.knowledge import _world as world
@@ -25,6 +25,7 @@ from attnlab.tasks.knowledge._world_vocabulary import (
     SENTENCES_BY_FACT,
     WORDINGS,
 )
+from tests.support.examples import examples
 
 ANYTHING = {"day", "nation", "elsewhere", "he", "He", "His", "is"}
 CITY = re.compile(rf"\b({'|'.join(map(re.escape, CITIES))})\b")
@@ -305,7 +306,7 @@ configs = st.builds(
 
 
 @given(configs)
-@settings(max_examples=60)
+@examples(60)
 def test_every_world_is_consistent(config: WorldConfig) -> None:
     made = make_world(config)
     assert len(made.people) == len(made.corpus) == config.people

@@ -31,6 +31,7 @@ from attnlab.tasks.language._task import LanguageTask
 from attnlab.tasks.language._training import evaluate, train_language
 from attnlab.tokenizer import BPE, Bytes, Characters, Tokenizer
 from attnlab.training import Run, Settings
+from tests.support.private_cache import private_cache
 from tests.support.whole_texts import (
     digest_of_rows,
     read_whole_documents,
@@ -46,7 +47,7 @@ SMALL = StackConfig(vocabulary=1, width=16, layers=1, heads=2, context=16)
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Every text counts as large; the folder of the cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", private_cache(tmp_path / "cache"))
     monkeypatch.setattr(prepare, "MAX_IN_MEMORY", 0)
     monkeypatch.setattr(text_files, "CHUNK_BYTES", 700)
     monkeypatch.setattr(text_files, "PIECE", 300)
@@ -223,7 +224,7 @@ def test_the_oldest_files_of_the_cache_are_removed(
 
 
 def test_a_cache_folder_that_cannot_be_written(text: Path, large: Path) -> None:
-    large.parent.mkdir(parents=True)
+    large.parent.mkdir(parents=True, exist_ok=True)
     large.write_text("a file")
     with pytest.raises(ValueError, match="set XDG_CACHE_HOME to another folder"):
         prepare_text(TextFiles([text]), "bytes", 300, seed=0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -16,6 +16,7 @@ from attnlab.mask import Mask
 from attnlab.models import Seq2Seq, Seq2SeqConfig, StackConfig
 from attnlab.models._pointer_generator import CopyHead
 from attnlab.training._batches import pad_rows
+from tests.support.examples import examples
 
 V, END = 11, 2
 
@@ -77,7 +78,7 @@ def test_mixture_matches_its_definition(cross: str) -> None:
     assert torch.allclose(slow.sum(1), torch.ones(3, dtype=torch.float64))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4),
     T=st.integers(1, 5),

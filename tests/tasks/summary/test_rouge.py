@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.tasks.summary._baselines import best_word_count, best_words, first_words
@@ -21,6 +21,7 @@ from attnlab.tasks.summary._rouge import (
     score,
     words_of,
 )
+from tests.support.examples import examples
 
 WORDS = st.lists(
     st.sampled_from(["a", "b", "c", "dd", "GNU", "C++", "Python3", "über", "x-y"]), max_size=9
@@ -36,7 +37,7 @@ def google() -> Any:
     return module.RougeScorer(list(KINDS), use_stemmer=False)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(written=TEXTS, right=TEXTS)
 def test_agrees_with_google(written: str, right: str) -> None:
     expected, scores = google().score(right, written), rouge(written, right)
@@ -75,7 +76,7 @@ def test_common_subsequences(one: list[str], other: list[str]) -> None:
     assert common_subsequence_length([one[i] for i in places], other) == len(places)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     text=st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=7),
     right=st.lists(st.sampled_from(["a", "b", "c", "e"]), min_size=1, max_size=5),

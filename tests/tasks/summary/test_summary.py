@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab._cache import cache_folder
@@ -32,6 +32,7 @@ from attnlab.tasks.summary._task import SummaryTask, collate, make_rows
 from attnlab.tasks.summary._token_ids import SummaryTextEncoding
 from attnlab.training import Run
 from tests.support.command_line import run
+from tests.support.examples import examples
 from tests.support.summary_runs import TEXT, TINY, encoding, rows, trained, write_rows, written
 
 # Words and rows
@@ -393,7 +394,7 @@ def test_samples_depend_on_the_seed() -> None:
 
 
 @given(st.permutations(range(6)), st.integers(1, 6), st.sampled_from([1, 3]))
-@settings(max_examples=8, deadline=None)
+@examples(8)
 def test_samples_do_not_depend_on_other_texts(order: list[int], most: int, count: int) -> None:
     texts = [row["text"] for row in rows(5)] + ["A game for mail and more, and more, and more."]
     method = {"temperature": 1.5, "count": count, "seed": 9}

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab._image_files import encode_png
 from attnlab.tasks.vision import _idx_files as idx
 from attnlab.tasks.vision._dataset import Dataset, Images, digest, split_dataset, take_fraction
 from attnlab.tasks.vision._open_data import DIGITS_FILE, open_data
+from tests.support.examples import examples
 from tests.support.image_files import (
     labels,
     pixels,
@@ -316,7 +317,7 @@ def test_split_is_by_class_and_deterministic() -> None:
         split_dataset(some(6))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(small=st.floats(0.01, 1), large=st.floats(0.01, 1), seed=st.integers(0, 50))
 def test_a_larger_fraction_contains_a_smaller_one(small: float, large: float, seed: int) -> None:
     small, large = sorted((small, large))

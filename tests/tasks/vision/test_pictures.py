@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
 from attnlab._image_files import UnreadableImageError, center_crop, open_image, open_rgb_image
 from attnlab.tasks.vision._open_data import open_data
+from tests.support.examples import examples
 from tests.support.image_files import write_folders
 
 RAMP = np.linspace(0, 65535, 3 * 5).reshape(3, 5).astype(np.uint16)  # height 3, width 5
@@ -141,7 +142,7 @@ def whole(form: str) -> bytes:
     return file.getvalue()
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     form=st.sampled_from(["BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP"]),
     changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), min_size=1, max_size=8),

@@ -210,7 +210,7 @@ def test_explain(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         _check_attention(seen.panels[0], runs / "vit", pictures[number - 3])
     code, _, error = run(f"vision classify {runs / 'convnet'} --test 3 --explain {page}", capsys)
     assert code == 2
-    assert "no attention to show" in error
+    assert "has no attention" in error
 
 
 def test_explain_shows_the_label_that_the_model_missed(

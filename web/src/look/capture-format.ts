@@ -79,6 +79,68 @@ export interface Next {
   actual: (number | null)[];
 }
 
+export interface KeyEffect {
+  sequence: number;
+  position: number;
+  weight: number; // mean over layers and heads
+  effect: number; // change of the log-probability if attention to it is cut
+}
+
+// What changes a prediction. Each of the P targets is the token after a position, the token itself of
+// a masked model, or a class.
+export interface Effects {
+  kind: 'next' | 'masked' | 'classes';
+  sequence: number | null; // null for a class
+  measured: number; // the target that was measured in detail
+  targets: { token: string; probability: number }[];
+  heads: (ArrayRef | null)[]; // per layer (H, P): change of the log-probability without each head
+  keys: { points: KeyEffect[]; all_keys: number; correlation: number | null } | null;
+  lens: {
+    layers: string[];
+    vocabulary: string[];
+    best: number[][]; // (L, P), indices in the vocabulary
+    best_probability: ArrayRef;
+    target_probability: ArrayRef;
+    top: [string, number][][]; // of the measured target
+  } | null;
+  patching: {
+    layers: string[];
+    clean_tokens: string[];
+    corrupted_tokens: string[];
+    restored: ArrayRef; // (L, T)
+    clean: number;
+    corrupted: number;
+    description: string;
+  } | null;
+  reasons: { heads?: string; keys?: string; lens?: string; patching?: string };
+}
+
+// The path of one token through one layer. An array is null where the model does not show it.
+export interface Walkthrough {
+  layer: number;
+  query: number;
+  head: number; // index among the layer's captured heads
+  block: number; // number of the layer's block in its stack
+  blocks: number; // 0 if unknown
+  rotary: boolean; // positions rotate q and k
+  embedding: ArrayRef | null; // (W): the stream before the first block
+  input: ArrayRef | null; // (W): the stream before this block
+  q: ArrayRef | null; // (H, D)
+  dots: ArrayRef | null; // (H, S): of q with each key
+  bias: ArrayRef | null; // (1 or H, S)
+  key_heads: number[]; // heads whose keys and values are kept
+  k: ArrayRef | null; // (N, S, D)
+  v: ArrayRef | null; // (N, S, M)
+  outputs: ArrayRef | null; // (H, O): of each head
+  parts: ('self' | 'cross' | 'feed_forward')[];
+  added: ArrayRef | null; // (P, W): what each part of the block adds to the stream
+  norm_first: boolean;
+  hidden: ArrayRef | null; // (F): inside the feed-forward layer
+  stream: ArrayRef | null; // (W): after the block
+  top: [string, number, number][]; // predicted tokens with logit and probability
+  reasons: Partial<Record<'embedding' | 'vectors' | 'keys' | 'heads' | 'parts' | 'output', string>>;
+}
+
 export interface Side {
   label: string;
   model: { name: string; kind: string; source: string; parameters: number };
@@ -89,6 +151,8 @@ export interface Side {
   flow: Flow;
   control: Pattern[][] | null;
   small: ArrayRef;
+  effects: Effects | null;
+  walkthrough: Walkthrough | null;
 }
 
 export interface Opening {

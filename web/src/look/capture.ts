@@ -10,7 +10,8 @@ import {
   type EncodedArray,
 } from './decode-arrays';
 import { CaptureError, fail } from './capture-error';
-import type { ArrayRef, Header, LayerInfo } from './capture-format';
+import type { ArrayRef, Effects, Header, LayerInfo, Walkthrough } from './capture-format';
+import type { SwitchHeads } from './switch-heads';
 import { LruCache } from './lru-cache';
 import type { Need } from './view';
 
@@ -27,6 +28,7 @@ export interface Capture {
   isLoaded(needs: Need[]): boolean;
   bytesToLoad(needs: Need[]): number; // bytes that are still to be inflated
   load(needs: Need[]): Promise<void>;
+  switchHeads?: SwitchHeads; // in the studio and in notebooks: the model is there to ask
 }
 
 // Weights stay quantized (one or two bytes each) and are decoded by a lookup table, because 12 heads
@@ -244,9 +246,23 @@ function neededBlocks(header: Header, needs: Need[]): number[] {
     } else if ('flow' in need) addBlock(side.flow[need.flow]?.[need.index]);
     else if ('mask' in need) addBlock(side.masks[need.mask]?.allowed);
     else if ('small' in need) addBlock(side.small);
+    else if ('walkthrough' in need) walkthroughArrays(side.walkthrough).forEach(addBlock);
+    else if ('effects' in need) effectArrays(side.effects).forEach(addBlock);
     else addBlock(side.sequences[need.image]?.image?.pixels);
   }
   return [...blocks];
+}
+
+function walkthroughArrays(walk: Walkthrough | null): (ArrayRef | null)[] {
+  if (!walk) return [];
+  const { embedding, input, q, dots, bias, k, v, outputs, added, hidden, stream } = walk;
+  return [embedding, input, q, dots, bias, k, v, outputs, added, hidden, stream];
+}
+
+function effectArrays(effects: Effects | null): (ArrayRef | null | undefined)[] {
+  if (!effects) return [];
+  const { heads, lens, patching } = effects;
+  return [...heads, lens?.best_probability, lens?.target_probability, patching?.restored];
 }
 
 const CHUNK_BYTES = 65536; // compressed bytes at a time; zlib inflates them to at most a thousand times as many

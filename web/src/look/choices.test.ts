@@ -36,8 +36,12 @@ const choices: fc.Arbitrary<Choices> = fc.record({
   order: oneOf('layer', 'pattern', 'change'),
   step: fc.option(index),
   flow: oneOf('rollout', 'gradient'),
+  off: indices,
   against: fc.option(fc.tuple(index, index)),
   zoom: fc.option(fc.tuple(index, index, index, index)),
+  stage: index,
+  temperature: fc.nat(60).map((n) => 2 ** (n / 10 - 3)),
+  vectors: oneOf('pair', 'keys', 'texts'),
   table: fc.boolean(),
 });
 

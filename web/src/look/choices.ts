@@ -22,10 +22,14 @@ export interface Choices {
   order: 'layer' | 'pattern' | 'change'; // of the small maps in the model view
   step: number | null; // position of the generated token that is shown
   flow: 'rollout' | 'gradient';
+  off: number[]; // effect view: heads that are switched off, counted through all layers
   // compare view: layer and head of the other side; null selects the corresponding ones
   against: [number, number] | null;
   // matrix view: first and last query, first and last key
   zoom: [number, number, number, number] | null;
+  stage: number; // walkthrough: the step that is shown
+  temperature: number; // walkthrough: of the softmax
+  vectors: 'pair' | 'keys' | 'texts'; // neurons: one key, all keys, or the keys of two texts
   table: boolean; // show the table instead of the drawing
 }
 
@@ -48,14 +52,21 @@ export const DEFAULTS: Choices = {
   order: 'layer',
   step: null,
   flow: 'rollout',
+  off: [],
   against: null,
   zoom: null,
+  stage: 0,
+  temperature: 1,
+  vectors: 'pair',
   table: false,
 };
+
+export const [MIN_TEMPERATURE, MAX_TEMPERATURE] = [0.125, 8];
 
 const MAX_SEARCH_LENGTH = 200; // characters
 const MAX_INDICES = 4096; // indices in a set
 const MAX_INDEX = 2 ** 24;
+export const MAX_STAGES = 9; // of the walkthrough
 
 const OPTIONS = {
   scale: ['linear', 'sqrt', 'log'],
@@ -64,6 +75,7 @@ const OPTIONS = {
   weighting: ['weights', 'norms'],
   order: ['layer', 'pattern', 'change'],
   flow: ['rollout', 'gradient'],
+  vectors: ['pair', 'keys', 'texts'],
 } as const;
 
 type ChoiceName = keyof Choices;
@@ -108,10 +120,12 @@ export function formatFragment(choices: Choices, defaults: Choices = DEFAULTS): 
 function formatValue(name: ChoiceName, value: Choices[ChoiceName]): string {
   if (value === null) return '';
   if (Array.isArray(value))
-    return name === 'heads' || name === 'queries' ? formatRanges(value) : value.join('.');
+    return isIndexSet(name) ? formatRanges(value as number[]) : value.join('.');
   if (typeof value === 'boolean') return value ? '1' : '0';
   return encodeText(String(value));
 }
+
+const isIndexSet = (name: ChoiceName): boolean => ['heads', 'queries', 'off'].includes(name);
 
 // Writes consecutive numbers as "3-7".
 function formatRanges(numbers: number[]): string {
@@ -142,16 +156,19 @@ function parseValue(name: ChoiceName, text: string): Choices[ChoiceName] | undef
     const options: readonly string[] = OPTIONS[name as keyof typeof OPTIONS];
     return options.includes(text) ? (text as Choices['scale']) : undefined;
   }
-  if (name === 'heads' || name === 'queries') return parseIndices(text);
+  if (isIndexSet(name)) return parseIndices(text);
   if (name === 'zoom') return parseTuple(text, 4) as Choices['zoom'] | undefined;
   if (name === 'against') return parseTuple(text, 2) as Choices['against'] | undefined;
   if (typeof DEFAULTS[name] === 'boolean')
     return text === '1' ? true : text === '0' ? false : undefined;
-  if (name === 'threshold') {
-    const value = /^\d*\.?\d+(e-?\d{1,3})?$/.test(text) ? Number(text) : NaN;
-    return value >= 0 && value <= 1 ? value : undefined;
-  }
+  if (name === 'threshold') return parseNumber(text, 0, 1);
+  if (name === 'temperature') return parseNumber(text, MIN_TEMPERATURE, MAX_TEMPERATURE);
   return parseIndex(text);
+}
+
+function parseNumber(text: string, min: number, max: number): number | undefined {
+  const value = /^\d*\.?\d+(e-?\d{1,3})?$/.test(text) ? Number(text) : NaN;
+  return value >= min && value <= max ? value : undefined;
 }
 
 function parseIndex(text: string): number | undefined {
@@ -190,12 +207,18 @@ export function clampChoices(choices: Choices, header: Header): Choices {
     layer,
     heads: allHeads ? [] : heads,
     queries: choices.queries.filter((each) => each < queries),
+    off: choices.off.filter((each) => each < countHeads(header.sides[side])),
     key: choices.key !== null && choices.key < keys ? choices.key : null,
     // the last step is the prediction after the text
     step: choices.step === null ? null : clampIndex(choices.step, maxLength(sequences) + 1),
     against: validAgainst(choices.against, header.sides[1 - side]),
     zoom: validZoom(choices.zoom, queries, keys),
+    stage: clampIndex(choices.stage, MAX_STAGES),
   };
+}
+
+function countHeads({ layers }: Side): number {
+  return layers.reduce((total, layer) => total + layer.heads.length, 0);
 }
 
 function validAgainst(against: Choices['against'], other: Side | undefined): Choices['against'] {

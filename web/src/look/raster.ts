@@ -67,6 +67,7 @@ export function minusSigns(raster: Raster): Lines[] {
   const [w, h] = [raster.w / raster.columns, raster.h / raster.rows];
   if (
     !raster.signed ||
+    raster.noSigns ||
     w < MIN_SIGN_PIXELS ||
     h < MIN_SIGN_PIXELS ||
     raster.values.length > MAX_SIGNS

@@ -4,7 +4,7 @@
 import { byteSize } from './decode-arrays';
 import { fail } from './capture-error';
 import type {
-  ArrayRef, Code, Header, Highlight, LayerInfo, Sequence, Side,
+  ArrayRef, Code, Effects, Header, Highlight, LayerInfo, Sequence, Side, Walkthrough,
 } from './capture-format';
 
 export const MAX_BLOCK_BYTES = 2 ** 30; // bytes of an inflated block
@@ -111,6 +111,44 @@ const PAIR: Rule = (raw, where) => {
   const [word, probability] = listOf((each) => each)(raw, where) as unknown[];
   return [text(word, where), finiteNumber(probability, where)];
 };
+const MAX_LAYERS = 4096;
+const EFFECTS = objectWith({
+  kind: oneOf('next', 'masked', 'classes'),
+  sequence: optional(finiteNumber),
+  measured: finiteNumber,
+  targets: listOf(objectWith({ token: text, probability: notNegative })),
+  heads: listOf(optional(ARRAY)),
+  keys: optional(objectWith({
+    points: listOf(objectWith({ sequence: finiteNumber, position: finiteNumber,
+      weight: notNegative, effect: finiteNumber })),
+    all_keys: notNegative,
+    correlation: optional(finiteNumber),
+  })),
+  lens: optional(objectWith({
+    layers: listOf(text), vocabulary: listOf(text), best: listOf(listOf(finiteNumber)),
+    best_probability: ARRAY, target_probability: ARRAY, top: listOf(listOf(PAIR)),
+  })),
+  patching: optional(objectWith({
+    layers: listOf(text), clean_tokens: listOf(text), corrupted_tokens: listOf(text),
+    restored: ARRAY, clean: finiteNumber, corrupted: finiteNumber, description: text,
+  })),
+  reasons: optional(recordOf(text), {}),
+});
+const TRIPLE: Rule = (raw, where) => {
+  const [word, logit, probability] = listOf((each) => each)(raw, where) as unknown[];
+  return [text(word, where), finiteNumber(logit, where), notNegative(probability, where)];
+};
+const WALKTHROUGH = objectWith({
+  layer: finiteNumber, query: finiteNumber, head: finiteNumber, block: notNegative,
+  blocks: notNegative, rotary: trueOrFalse, norm_first: trueOrFalse,
+  embedding: optional(ARRAY), input: optional(ARRAY), q: optional(ARRAY), dots: optional(ARRAY),
+  bias: optional(ARRAY), k: optional(ARRAY), v: optional(ARRAY), outputs: optional(ARRAY),
+  added: optional(ARRAY), hidden: optional(ARRAY), stream: optional(ARRAY),
+  key_heads: listOf(finiteNumber),
+  parts: listOf(oneOf('self', 'cross', 'feed_forward')),
+  top: listOf(TRIPLE),
+  reasons: optional(recordOf(text), {}),
+});
 const SIDE = objectWith({
   label: text,
   model: objectWith({
@@ -123,6 +161,8 @@ const SIDE = objectWith({
   masks: optional(listOf(objectWith({ causal: trueOrFalse, allowed: ARRAY })), []),
   layers: listOf(LAYER),
   small: ARRAY,
+  effects: optional(EFFECTS),
+  walkthrough: optional(WALKTHROUGH),
   control: optional(listOf(PATTERNS)),
   next: optional(objectWith({ sequence: finiteNumber, top: listOf(listOf(PAIR)),
     actual: listOf(optional(finiteNumber)) })),
@@ -204,12 +244,68 @@ function checkSide(side: Side, where: string, blocks: Blocks): void {
     requireEqual(side.next.top.length, tokens.length, `${where}, next, top`);
     requireEqual(side.next.actual.length, tokens.length, `${where}, next, actual`);
   }
+  if (side.walkthrough) checkWalkthrough(side.walkthrough, `${where}, walkthrough`, side, blocks);
+  if (side.effects) checkEffects(side.effects, `${where}, effects`, side, blocks);
   side.flow.layers.forEach((each) => elementAt(each, side.layers, `${where}, flow, layer`));
   for (const name of ['rollout', 'gradient'] as const) {
     const all = side.flow[name];
     if (all) requireEqual(all.length, side.flow.layers.length, `${where}, ${name}`);
     all?.forEach((each) => checkArray(each, `${where}, ${name}`, [null, null], blocks));
   }
+}
+
+function checkEffects(effects: Effects, where: string, side: Side, blocks: Blocks): void {
+  const { sequence, targets, keys, lens, patching } = effects;
+  const P = sequence === null ? 1
+    : elementAt(sequence, side.sequences, `${where}, sequence`).tokens.length;
+  if ((sequence === null) !== (effects.kind === 'classes'))
+    fail(`${where}, sequence: it must be null for classes, and only for them.`);
+  requireEqual(targets.length, P, `${where}, targets`);
+  elementAt(effects.measured, targets, `${where}, measured`);
+  requireEqual(effects.heads.length, side.layers.length, `${where}, heads`);
+  effects.heads.forEach((ref, i) => {
+    if (ref) checkArray(ref, `${where}, heads ${i}`, [side.layers[i].heads.length, P], blocks);
+  });
+  keys?.points.forEach((point, i) => {
+    const at = elementAt(point.sequence, side.sequences, `${where}, key ${i}, sequence`);
+    elementAt(point.position, at.tokens, `${where}, key ${i}, position`);
+  });
+  if (lens) {
+    const L = integerBetween(1, MAX_LAYERS)(lens.layers.length, `${where}, lens, layers`) as number;
+    requireEqual(lens.best.length, L, `${where}, lens, best`);
+    requireEqual(lens.top.length, L, `${where}, lens, top`);
+    lens.best.forEach((row, i) => {
+      requireEqual(row.length, P, `${where}, lens, best ${i}`);
+      row.forEach((word) => elementAt(word, lens.vocabulary, `${where}, lens, best ${i}`));
+    });
+    checkArray(lens.best_probability, `${where}, lens`, [L, P], blocks);
+    checkArray(lens.target_probability, `${where}, lens`, [L, P], blocks);
+  }
+  if (patching) {
+    const T = patching.clean_tokens.length;
+    requireEqual(patching.corrupted_tokens.length, T, `${where}, patching, corrupted tokens`);
+    checkArray(patching.restored, `${where}, patching`, [patching.layers.length, T], blocks);
+  }
+}
+
+function checkWalkthrough(walk: Walkthrough, where: string, side: Side, blocks: Blocks): void {
+  const layer = elementAt(walk.layer, side.layers, `${where}, layer`);
+  elementAt(walk.head, layer.heads, `${where}, head`);
+  elementAt(walk.query, side.sequences[layer.queries].tokens, `${where}, query`);
+  walk.key_heads.forEach((each) => elementAt(each, layer.heads, `${where}, key heads`));
+  const [H, S] = [layer.heads.length, side.sequences[layer.keys].tokens.length];
+  const [N, P, W] = [walk.key_heads.length, walk.parts.length, walk.stream?.shape[0] ?? null];
+  const shapes = {
+    embedding: [W], input: [W], stream: [W], hidden: [null], added: [P, W], q: [H, null],
+    dots: [H, S], bias: [null, S], k: [N, S, null], v: [N, S, null], outputs: [H, null],
+  } as const; // prettier-ignore
+  for (const [name, shape] of Object.entries(shapes)) {
+    const ref = walk[name as keyof typeof shapes];
+    if (ref) checkArray(ref, `${where}, ${name}`, shape, blocks);
+  }
+  if (walk.bias && walk.bias.shape[0] !== 1) requireEqual(walk.bias.shape[0], H, `${where}, bias`);
+  if (walk.q && walk.k) requireEqual(walk.k.shape[2], walk.q.shape[1], `${where}, size of k`);
+  if ((P > 0) !== (walk.added !== null)) fail(`${where}, added: it must have a row for each part.`);
 }
 
 function checkSequence(sequence: Sequence, where: string, blocks: Blocks): void {

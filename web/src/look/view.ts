@@ -2,7 +2,9 @@
 // table. The drawing goes to the canvas, to SVG and to PNG; the table holds the same numbers for
 // screen readers and CSV. So downloads hold exactly what the page shows.
 
+import type { ComponentType } from 'preact';
 import type { Table } from '../shared/table-type';
+import type { Mode } from '../shared/theme';
 import type { Capture } from './capture';
 import type { Choices } from './choices';
 
@@ -57,6 +59,7 @@ export type Mark =
       values: Float32Array;
       signed: boolean;
       opacity?: number;
+      noSigns?: boolean; // no minus in negative cells, because they hold numbers
     }
   | {
       kind: 'picture';
@@ -148,10 +151,18 @@ export interface View {
   draw: (frame: Frame) => Drawing;
   table: (frame: Frame) => Table;
   controls: Control[]; // controls that the toolbar shows
+  page?: ComponentType<PageProps>; // shown instead of the drawing, which is then only for figures
   // layers that can be selected; all if it is missing
   layers?: (capture: Capture, choices: Choices) => number[];
   // first and last value of choices.step, and the one that is shown
   steps?: (capture: Capture, choices: Choices) => [number, number, number?];
+}
+
+// What a view that is no drawing gets.
+export interface PageProps {
+  frame: Frame;
+  mode: Mode;
+  change: (changes: Partial<Choices>) => void;
 }
 
 export type Need =
@@ -159,6 +170,8 @@ export type Need =
   | { side: number; flow: 'rollout' | 'gradient'; index: number }
   | { side: number; mask: number }
   | { side: number; small: true }
+  | { side: number; effects: true }
+  | { side: number; walkthrough: true }
   | { side: number; image: number };
 
 export type Control =
@@ -176,4 +189,5 @@ export type Control =
   | 'side'
   | 'step'
   | 'zoom'
-  | 'flow';
+  | 'flow'
+  | 'vectors';

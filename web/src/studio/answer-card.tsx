@@ -13,10 +13,13 @@ import { CaptureViewer } from './capture-viewer';
 const MAX_ANSWER_TOKENS = 32; // that the attention view generates
 
 const MEANING: Record<AnsweredQuestion['answer']['verdict'], string> = {
-  known: 'at this confidence, 95 of 100 answers about people in its training data are right',
+  known: 'at this confidence, 95 of 100 answers about names in its training data are right',
   unsure: 'more probably right than a guess, but not reliable',
   guess: 'at least half of such answers are wrong',
+  'not in what I read': 'the model gives no answer a high probability, as it does for names that it never read',
+  'another kind of question': 'no question that it was trained on was worded like this one',
 };
+const NO_ANSWER: ReadonlySet<string> = new Set(['not in what I read', 'another kind of question']);
 
 interface Props {
   answered: AnsweredQuestion;
@@ -34,7 +37,8 @@ export function AnswerCard({ answered, open, toggle, router }: Props) {
         <bdi>{plainText(question)}</bdi>
       </p>
       <div class="said">
-        <p class="saying">
+        <p class="saying" data-guess={NO_ANSWER.has(verdict)}>
+          {NO_ANSWER.has(verdict) && <span class="dim small">it would guess </span>}
           <bdi>{plainText(answer) || '(nothing)'}</bdi>
         </p>
         <span class="verdict" data-verdict={verdict} title={MEANING[verdict]}>
@@ -48,11 +52,16 @@ export function AnswerCard({ answered, open, toggle, router }: Props) {
           {`${describeMargin(margin)}; ${verdict}: ${MEANING[verdict]}`}
         </span>
       </div>
-      {trained === false && (
+      {!answered.threshold.fitted && (
+        <p class="stranger small">
+          Too few questions were held out to fit thresholds, so no answer is called known.
+        </p>
+      )}
+      {trained === false && verdict === 'known' && (
         <p class="stranger small">
           No training question contains <bdi>{plainText(name ?? '')}</bdi>. If its training text does not
-          contain that name either, the answer is a guess, however confident: the audit below counts
-          how many invented people the model calls known.
+          contain that name either, the answer is a guess: the audit below counts how many people who do
+          not exist the model calls known.
         </p>
       )}
       <div class="beside">

@@ -89,8 +89,16 @@ export interface Api {
        * Capture queries, keys and values too.
        */
       neurons?: boolean;
+      /**
+       * Measure how the prediction changes without each head, and what each layer predicts.
+       */
+      effects?: boolean;
     };
     response: LookResponse;
+  };
+  'POST /api/look/heads': {
+    body: SwitchHeadsRequest;
+    response: SwitchHeadsResponse;
   };
   'GET /api/captures/{id}': {
     path: {
@@ -362,7 +370,11 @@ export interface AnswerResponse {
   answer: string;
   probability: number;
   margin: number;
-  verdict: 'known' | 'unsure' | 'guess';
+  /**
+   * The probability that the model gives to no answer at all.
+   */
+  nothing: number;
+  verdict: 'known' | 'unsure' | 'guess' | 'not in what I read' | 'another kind of question';
   seen: boolean;
   alternatives: Alternative[];
   /**
@@ -389,6 +401,10 @@ export interface Alternative {
 export interface Thresholds {
   known: number | null;
   guess: number;
+  /**
+   * Whether enough questions were held out to fit them.
+   */
+  fitted: boolean;
   fitted_on: string;
 }
 export interface WriteRequest {
@@ -521,6 +537,10 @@ export interface LookRequest {
    * Capture queries, keys and values too.
    */
   neurons?: boolean;
+  /**
+   * Measure how the prediction changes without each head, and what each layer predicts.
+   */
+  effects?: boolean;
 }
 /**
  * Compare with this text, read by the same model.
@@ -531,6 +551,47 @@ export interface ComparedText {
 export interface LookResponse {
   capture: string;
   title: string;
+}
+/**
+ * Heads that are off, for a new prediction on the input of a capture.
+ */
+export interface SwitchHeadsRequest {
+  capture: string;
+  heads: SwitchedHead[];
+  /**
+   * The token whose next token is predicted; without it the last one, or the mask.
+   */
+  position?: number | null;
+}
+export interface SwitchedHead {
+  /**
+   * The name of a layer, as in the capture.
+   */
+  layer: string;
+  head: number;
+}
+export interface SwitchHeadsResponse {
+  target: SwitchedCandidate;
+  /**
+   * The likeliest tokens without the heads.
+   */
+  top: SwitchedCandidate1[];
+}
+/**
+ * The token that follows in the text, or the likeliest one.
+ */
+export interface SwitchedCandidate {
+  token: string;
+  before: number;
+  after: number;
+}
+/**
+ * A token or class, with its probability before and after heads were switched off.
+ */
+export interface SwitchedCandidate1 {
+  token: string;
+  before: number;
+  after: number;
 }
 /**
  * A result file: an audit, or a report as `attnlab bench --json` writes it.

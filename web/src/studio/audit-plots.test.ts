@@ -10,6 +10,7 @@ const AUDIT = {
   ece: 0.02,
   roc_area: 0.912,
   made_up: { count: 200, known_share: 0.01 },
+  off_topic: { count: 40, known_share: 0 },
   verdicts: { known: { count: 400, accuracy: 0.97 }, unsure: { count: 0, accuracy: null } },
   reliability: [{ confidence: 0.2, accuracy: 0.1, count: 5 }],
   risk_coverage: [[0.9, 0.5, 1], [0.1, 1, 0.9]],
@@ -17,9 +18,9 @@ const AUDIT = {
   histogram: [['London', 40], ['', 3]],
   origins: [{ label: 'Mc-', examples: ['A_1', 'B', 'C'], accuracy: 0.5, interval: [0.4, 0.6] }],
   answers: [
-    { question: 'q', answer: 'a', gold: 'b', confidence: 0.3, correct: false },
-    { question: 'r', answer: 'a', gold: 'a', confidence: 0.9, correct: true },
-    { question: 's', answer: 'a', gold: 'b', confidence: 0.8, correct: false },
+    { question: 'q', answer: 'a', gold: 'b', confidence: 0.3, correct: false, verdict: 'unsure' },
+    { question: 'r', answer: 'a', gold: 'a', confidence: 0.9, correct: true, verdict: 'known' },
+    { question: 's', answer: 'a', gold: 'b', confidence: 0.8, correct: false, verdict: 'known' },
   ],
 }; // prettier-ignore
 
@@ -33,6 +34,7 @@ test('tiles, figures and the most confident mistakes', () => {
     ['Ranking', '0.91'],
     ['Calibration error', '2%'],
     ['Made-up “known”', '1%'],
+    ['Off-topic “known”', '0%'],
   ]);
   expect(page.figures).toHaveLength(5);
   const [calibration, coverage, verdicts, places, origins] = page.figures.map(({ plot }) => plot);
@@ -41,7 +43,7 @@ test('tiles, figures and the most confident mistakes', () => {
   expect(verdicts).toMatchObject({ values: [{ name: 'known (400)', value: 0.97 }] });
   expect(places).toMatchObject({ literal: true, values: [{ name: 'London' }, { name: '(nothing)' }] });
   expect(origins).toMatchObject({ values: [{ name: 'A_1, B', low: 0.4, high: 0.6 }], marks: [{ y: 0.9 }] });
-  expect(page.mistakes.map(({ question }) => question)).toEqual(['s', 'q']);
+  expect(page.mistakes.map(({ question }) => question)).toEqual(['s']);
 });
 
 test('an audit without right answers has fewer figures, and no JSON throws', () => {

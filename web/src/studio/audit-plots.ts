@@ -46,6 +46,7 @@ function auditTiles(audit: Raw): Tile[] {
   const [low, high] = readList(audit.interval).map(readFinite);
   const baseline = isRecord(audit.baseline) ? audit.baseline : {};
   const madeUp = isRecord(audit.made_up) ? audit.made_up : {};
+  const offTopic = isRecord(audit.off_topic) ? audit.off_topic : {};
   const known = isRecord(audit.verdicts) && isRecord(audit.verdicts.known) ? audit.verdicts.known : {};
   const area = readFinite(audit.roc_area);
   return [
@@ -58,6 +59,7 @@ function auditTiles(audit: Raw): Tile[] {
       : [{ name: 'Ranking', value: area.toFixed(2), note: 'area under ROC, 0.5 is chance' }]),
     ...fraction('Calibration error', audit.ece, 'confidence against accuracy'),
     ...(readFinite(madeUp.count) ? fraction('Made-up “known”', madeUp.known_share, '0% is best') : []),
+    ...(readFinite(offTopic.count) ? fraction('Off-topic “known”', offTopic.known_share, '0% is best') : []),
   ];
 }
 
@@ -96,7 +98,7 @@ function coverage({ risk_coverage: curve, precision95 }: Raw): AuditFigure[] {
 
 function verdicts({ verdicts: all }: Raw): AuditFigure[] {
   if (!isRecord(all)) return [];
-  const values = ['known', 'unsure', 'guess'].flatMap((name): Bar[] => {
+  const values = ['known', 'unsure', 'guess', 'not in what I read'].flatMap((name): Bar[] => {
     const audit = all[name];
     if (!isRecord(audit) || readFinite(audit.accuracy) === null) return [];
     const count = readFinite(audit.count) ?? 0;
@@ -134,9 +136,10 @@ function nameGroups({ origins: groups, accuracy }: Raw): AuditFigure[] {
   return [{ title: 'Which names it knows', note, plot }];
 }
 
+// Only answers that were called known.
 function confidentMistakes({ answers }: Raw): AuditContent['mistakes'] {
   return readRecords(answers)
-    .filter((answer) => answer.correct === false)
+    .filter((answer) => answer.correct === false && answer.verdict === 'known')
     .map((answer) => ({
       question: readText(answer.question),
       answer: readText(answer.answer),

@@ -147,9 +147,9 @@ function AuditPlot({ figure }: { figure: AuditFigure }) {
 function Mistakes({ mistakes }: { mistakes: AuditContent['mistakes'] }) {
   if (!mistakes.length) return null;
   return (
-    <div class="scroll tall" tabIndex={0} role="region" aria-label="Confident mistakes">
+    <div class="scroll tall" tabIndex={0} role="region" aria-label="Called known, and wrong">
       <table>
-        <caption>The mistakes with the highest confidence</caption>
+        <caption>Called known, and wrong</caption>
         <thead>
           <tr>
             {['question', 'its answer', 'right answer', 'confidence'].map((name) => (

@@ -6,10 +6,20 @@ import lookCss from '../look/look.css?inline';
 import { openFile } from '../look/open-capture';
 import { App as Look } from '../look/ui/app';
 import { ErrorBoundary } from '../shared/error-boundary';
-import { send, errorMessage } from './api';
+import type { SwitchHeads } from '../look/switch-heads';
+import { send, errorMessage, request } from './api';
 import { ShadowRootHost } from './shadow-root';
 import { BusyMessage, Failure } from './components';
 import { innerAddress, type Router } from './router';
+
+// Predictions without some heads, by the model that the capture is of.
+const switchHeadsOf =
+  (capture: string): SwitchHeads =>
+  ({ heads, position }, signal) =>
+    request('POST /api/look/heads', {
+      body: { capture, position, heads: heads.map(([layer, head]) => ({ layer, head })) },
+      signal,
+    });
 
 export function CaptureViewer({ capture, router }: { capture: string; router: Router }) {
   const [opened, setOpened] = useState<Capture | null>(null);
@@ -20,7 +30,7 @@ export function CaptureViewer({ capture, router }: { capture: string; router: Ro
     setFailure('');
     send('GET /api/captures/{id}', { path: { id: capture }, signal: controller.signal })
       .then((response) => response.arrayBuffer())
-      .then((bytes) => setOpened(openFile(bytes)))
+      .then((bytes) => setOpened({ ...openFile(bytes), switchHeads: switchHeadsOf(capture) }))
       .catch((error: unknown) => {
         if (!controller.signal.aborted) setFailure(errorMessage(error));
       });

@@ -125,6 +125,14 @@ function Form({ choices, router }: { choices: ModelChoice[]; router: Router }) {
             />
             Queries, keys and values too
           </label>
+          <label class="tick" title="Needed for the view “Effect”: runs the model once without each head">
+            <input
+              type="checkbox"
+              checked={options.effects}
+              onChange={(event) => setOptions((old) => ({ ...old, effects: event.currentTarget.checked }))}
+            />
+            Effects of heads
+          </label>
         </div>
         {readsImages ? (
           <div class="whole">

@@ -10,9 +10,10 @@ export interface LookOptions {
   otherText: string; // to compare with, read by the same model
   generate: string;
   neurons: boolean;
+  effects: boolean;
 }
 
-export const DEFAULT_LOOK_OPTIONS: LookOptions = { text: '', second: '', otherText: '', generate: '0', neurons: true };
+export const DEFAULT_LOOK_OPTIONS: LookOptions = { text: '', second: '', otherText: '', generate: '0', neurons: true, effects: false };
 
 // Values of the field "compare" that are not the key of a run or a model.
 export const UNTRAINED = 'untrained';
@@ -25,6 +26,7 @@ export function lookRequestBody(options: LookOptions, modelKey: string, compare:
     target: modelKey,
     text: options.text,
     neurons: options.neurons,
+    ...(options.effects ? { effects: true } : {}),
     ...(options.second.trim() ? { second: options.second } : {}),
     ...(newTokens ? { generate: newTokens } : {}),
     ...(compare ? { compare: compare === OTHER_TEXT ? { text: options.otherText } : compare } : {}),
@@ -33,7 +35,7 @@ export function lookRequestBody(options: LookOptions, modelKey: string, compare:
 
 // The body of the request is the image, so the options are in the address.
 export function lookImageQuery(options: LookOptions, modelKey: string, compare: string): ImageQuery {
-  return { target: modelKey, neurons: options.neurons, ...(compare ? { compare } : {}) };
+  return { target: modelKey, neurons: options.neurons, ...(options.effects ? { effects: true } : {}), ...(compare ? { compare } : {}) };
 }
 
 // Describes what is missing or wrong. Null if the request can be sent; '' if there is no text yet.

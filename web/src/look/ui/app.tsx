@@ -13,13 +13,15 @@ import { createMeasure } from '../../shared/text-width';
 import { PageContext, useAddressState } from '../../shared/page-address';
 import { zoomAt } from '../navigation';
 import { theme as themeOf } from '../../shared/theme';
-import type { Drawing, Frame, Target, View } from '../view';
-import { VIEWS } from '../views/index';
+import type { Drawing, Frame } from '../view';
+import { findView, VIEWS } from '../views/index';
+import { layerOfFlow, makeActions, toggleTarget } from './choice-actions';
 import { usePrefetch } from './prefetch';
 import { Badges } from './badges';
 import { Controls } from './controls';
 import { ErrorBoundary } from '../../shared/error-boundary';
 import { Help } from './help';
+import { HeadSwitches } from './head-switches';
 import { InterestingHeads } from './interesting-heads';
 import { useLoaded, useSize } from './hooks';
 import { listenForKeys } from './global-keys';
@@ -29,15 +31,14 @@ import { DrawingArea } from './drawing-area';
 import { TableView } from './table-view';
 import { ViewTabs } from './view-tabs';
 import { Downloads } from './downloads';
+import { PresenterBar, Slides } from './presenter';
+import { usePresentation } from './use-presentation';
+import { formatPresentation, presentationScale, slideTitle } from '../slides';
 
 export interface Host {
   root: HTMLElement;
   notebook: boolean; // no URL fragment, no keys outside the element, a fixed height
   id: string; // prefix of element ids: a notebook can hold several widgets
-}
-
-export function findView(id: string): View {
-  return VIEWS.find((view) => view.id === id) ?? VIEWS[0];
 }
 
 // Clamps choices to the capture and selects a layer that the view can show.
@@ -58,12 +59,23 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
       capture,
     ),
   );
+  const canPresent = alone && !host.notebook;
+  const show = (slide: Choices): void => setChoices(settleChoices(slide, capture));
+  const presenter = usePresentation({
+    enabled: canPresent,
+    fragment: address.read() ?? '',
+    show,
+  });
+  const { presentation, presenting, at } = presenter;
+  const { slides } = presentation;
+  const [listing, setListing] = useState(false);
   const beforeFlow = useRef<Partial<Choices> | null>(null);
   const [mode, nextMode] = useColorMode(host);
   const [help, setHelp] = useState(false);
   const measure = useMemo(() => createMeasure(document.createElement('canvas').getContext('2d')), []);
   const theme = themeOf(mode.now);
   const view = findView(choices.view);
+  const Page = view.page;
 
   const change = useCallback(
     (changes: Partial<Choices>) =>
@@ -82,16 +94,31 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
     [capture],
   );
   useAddressState(
-    formatAddress(choices, settleChoices(initialChoices(capture.header), capture)),
-    (text) =>
-      setChoices(settleChoices(parseAddress(text, initialChoices(capture.header)), capture)),
+    [
+      formatAddress(choices, settleChoices(initialChoices(capture.header), capture)),
+      formatPresentation(presentation),
+    ]
+      .filter(Boolean)
+      .join('&'),
+    (text) => {
+      setChoices(settleChoices(parseAddress(text, initialChoices(capture.header)), capture));
+      presenter.read(text);
+    },
     !host.notebook,
   );
+  const startPresentation = (): void => {
+    setListing(false);
+    presenter.start(choices);
+  };
 
   const actions = useMemo(() => makeActions(capture, change), [capture, change]);
   const drawing = useRef<Drawing | null>(null);
   const latestChoices = useRef(choices);
   latestChoices.current = choices;
+  const latestStart = useRef(startPresentation);
+  latestStart.current = startPresentation;
+  const latestPresenter = useRef(presenter);
+  latestPresenter.current = presenter;
   useEffect(
     () =>
       listenForKeys(host, {
@@ -100,14 +127,22 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
         change,
         help: () => setHelp(true),
         mode: nextMode,
+        present: () => canPresent && latestStart.current(),
+        addView: () => {
+          if (!canPresent) return;
+          latestPresenter.current.add(latestChoices.current);
+          setListing(true);
+        },
         stepLayer: (by) => actions.stepLayer(latestChoices.current, by),
         stepHead: (by) => actions.stepHead(latestChoices.current, by),
+        stepStage: (by) => actions.stepStage(latestChoices.current, by),
         stepToken: (by) => actions.stepToken(latestChoices.current, by),
       }),
     [host, actions],
   );
 
-  const [size, box, top] = useSize(host);
+  const [size, box, top] = useSize(host, presenting);
+  const scale = presenting ? presentationScale(window.innerWidth, window.innerHeight) : 1;
   const missing = view.missingReason(capture, choices);
   const loaded = useLoaded(capture, missing ? null : view, choices);
   // tests and benchmarks wait for this attribute
@@ -119,8 +154,8 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
   const frame: Frame = {
     capture,
     choices: loaded.choices,
-    width: size.width,
-    height: size.height,
+    width: Math.floor(size.width / scale),
+    height: Math.floor(size.height / scale),
     measure,
   };
   usePrefetch(missing || choices.table || !loaded.view ? null : frame, (next) =>
@@ -128,7 +163,7 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
   );
   const onDrawn = useCallback((drawing: Drawing | null) => setShownDrawing(drawing), []);
   const [shownDrawing, setShownDrawing] = useState<Drawing | null>(null);
-  drawing.current = missing || choices.table ? null : shownDrawing;
+  drawing.current = missing || choices.table || Page ? null : shownDrawing;
   usePrintCanvas(box, () => drawing.current, measure);
 
   const zoom = (factor: number): void => {
@@ -137,11 +172,27 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
       change({ zoom: zoomAt(zoomed, factor, zoomed.x + zoomed.w / 2, zoomed.y + zoomed.h / 2) });
   };
   return (
-    <div class="shell" data-theme={mode.now}>
-      <header>
+    <div
+      class={presenting ? 'shell presenting' : 'shell'}
+      data-theme={mode.now}
+      style={presenting ? { '--scale': scale } : undefined}
+    >
+      <header hidden={presenting}>
         <div class="heading">
           <h1 title={capture.header.title.slice(0, 2000)}>{capture.header.title || 'Attention'}</h1>
           <span class="group">
+            {canPresent && (
+              <button
+                type="button"
+                aria-expanded={listing}
+                title="Save views, and show them in full screen. Key: p starts"
+                aria-label="Present"
+                onClick={() => setListing(!listing)}
+              >
+                ▷<span class="wide"> Present</span>
+                {slides.length > 0 && <span class="number"> {slides.length}</span>}
+              </button>
+            )}
             {alone && (
               <button
                 type="button"
@@ -165,15 +216,28 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
         </div>
         <Badges capture={capture} choices={choices} />
       </header>
-      <ViewTabs id={host.id} capture={capture} choices={choices} change={change} />
-      <div role="tabpanel" id={`${host.id}-panel`} aria-labelledby={`${host.id}-tab-${view.id}`}>
-        <Controls
-          {...{ capture, view, choices, theme, change, zoom }}
-          stepLayer={(by) => actions.stepLayer(choices, by)}
-          stepHead={(by) => actions.stepHead(choices, by)}
+      {listing && !presenting && (
+        <Slides
+          {...{ capture, presentation, choices, show }}
+          setSlides={presenter.setSlides}
+          start={startPresentation}
+          close={() => setListing(false)}
         />
-        <InterestingHeads {...{ capture, view, choices, change }} />
-        {!missing && !choices.table && (
+      )}
+      {!presenting && <ViewTabs id={host.id} capture={capture} choices={choices} change={change} />}
+      <div role="tabpanel" id={`${host.id}-panel`} aria-labelledby={`${host.id}-tab-${view.id}`}>
+        {!presenting && (
+          <>
+            <Controls
+              {...{ capture, view, choices, theme, change, zoom }}
+              stepLayer={(by) => actions.stepLayer(choices, by)}
+              stepHead={(by) => actions.stepHead(choices, by)}
+            />
+            <InterestingHeads {...{ capture, view, choices, change }} />
+          </>
+        )}
+        {view.id === 'effect' && !missing && !presenting && <HeadSwitches {...{ capture, choices, change }} />}
+        {!missing && !choices.table && !Page && (
           <p class="finding" aria-live="polite">
             {shownDrawing?.summary}
           </p>
@@ -193,24 +257,29 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
             size.width > 0 &&
             (choices.table ? (
               <TableView view={loaded.view} frame={frame} height={size.height} />
+            ) : loaded.view.page ? (
+              <ErrorBoundary what={loaded.choices}>
+                <loaded.view.page {...{ frame, change }} mode={mode.now} />
+              </ErrorBoundary>
             ) : (
               <ErrorBoundary what={loaded.choices}>
                 <DrawingArea
                   {...{ capture, theme, measure, change, onDrawn }}
                   view={loaded.view}
                   choices={loaded.choices}
-                  width={size.width}
-                  height={size.height}
+                  width={frame.width}
+                  height={frame.height}
+                  scale={scale}
                   host={host}
                   toggle={(target) => change(toggleTarget(choices, target))}
                 />
               </ErrorBoundary>
             ))}
         </div>
-        {!missing && loaded.view && (
+        {!missing && loaded.view && !presenting && (
           <footer>
             <p class="caption">
-              {choices.table ? view.description : <span class="dim">{shownDrawing?.note}</span>}
+              {choices.table ? view.description : <span class="dim">{!Page && shownDrawing?.note}</span>}
             </p>
             <Downloads
               {...{ view: loaded.view, frame, measure, choices, change }}
@@ -223,70 +292,16 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
         Arrow keys move, Enter selects, Space adds or removes, Escape leaves, t shows a table,
         question mark lists all keys.
       </p>
+      {presenting && (
+        <PresenterBar
+          at={at}
+          count={slides.length}
+          title={slideTitle(capture, findView(slides[at].view), slides[at])}
+          go={presenter.goTo}
+          exit={presenter.stop}
+        />
+      )}
       {help && <Help id={host.id} views={VIEWS} close={() => setHelp(false)} />}
     </div>
   );
-}
-
-// The flow view opens on the last layer, where all layers have added to it. Another view then shows
-// the layer from before again.
-function layerOfFlow(
-  capture: Capture,
-  previous: Choices,
-  { view, layer }: Partial<Choices>,
-  before: { current: Partial<Choices> | null },
-): Partial<Choices> {
-  if (view === undefined || view === previous.view || layer !== undefined) return {};
-  if (view === 'flow') {
-    const last = Math.max(...capture.header.sides[previous.side].flow.layers, -1);
-    before.current = { layer: previous.layer, heads: previous.heads };
-    return last < 0 ? {} : { layer: last, heads: [] };
-  }
-  if (previous.view !== 'flow' || !before.current) return {};
-  const restored = before.current;
-  before.current = null;
-  const last = Math.max(...capture.header.sides[previous.side].flow.layers, -1);
-  return previous.layer === last ? restored : {};
-}
-
-function toggleTarget(choices: Choices, target: Target): Partial<Choices> {
-  const { set, index, layer } = target.toggles ?? { set: 'queries' as const, index: -1 };
-  const otherLayer = layer !== undefined && layer !== choices.layer;
-  const old = otherLayer ? [] : choices[set];
-  const indices = old.includes(index)
-    ? old.filter((each) => each !== index)
-    : [...old, index].sort((a, b) => a - b);
-  return { [set]: indices, ...(otherLayer ? { layer } : {}) };
-}
-
-function makeActions(capture: Capture, change: (changes: Partial<Choices>) => void) {
-  const wrapIndex = (at: number, by: number, all: number): number => (at + by + all) % all;
-  return {
-    stepLayer(choices: Choices, step: number): void {
-      const view = findView(choices.view);
-      const layers =
-        view.layers?.(capture, choices) ??
-        capture.header.sides[choices.side].layers.map((_, i) => i);
-      if (layers.length)
-        change({
-          layer: layers[wrapIndex(Math.max(0, layers.indexOf(choices.layer)), step, layers.length)],
-        });
-    },
-    stepHead(choices: Choices, step: number): void {
-      const heads = capture.header.sides[choices.side].layers[choices.layer]?.heads.length ?? 0;
-      if (!heads) return;
-      const [first] = choices.heads;
-      change({
-        heads: [first === undefined ? (step > 0 ? 0 : heads - 1) : wrapIndex(first, step, heads)],
-        mean: false,
-      });
-    },
-    stepToken(choices: Choices, step: number): void {
-      const [first, last, current] = findView(choices.view).steps?.(capture, choices) ?? [0, 0];
-      if (last > first)
-        change({
-          step: Math.max(first, Math.min(last, (current ?? choices.step ?? first) + step)),
-        });
-    },
-  };
 }

@@ -14,6 +14,7 @@ import {
   Order,
   SideSelect,
   Steps,
+  Vectors,
 } from './selection-controls';
 
 export interface ControlsProps {
@@ -27,7 +28,7 @@ export interface ControlsProps {
   zoom: (factor: number) => void;
 }
 
-const SELECTION: Control[] = ['side', 'layer', 'step', 'flow', 'order'];
+const SELECTION: Control[] = ['vectors', 'side', 'layer', 'step', 'flow', 'order'];
 const TOKEN_SETS: Control[] = ['heads', 'queries'];
 const DISPLAY: Control[] = [
   'search',
@@ -44,6 +45,7 @@ const COMPONENTS: Record<Control, (props: ControlsProps) => preact.ComponentChil
   layer: Layers,
   step: Steps,
   flow: FlowKind,
+  vectors: Vectors,
   order: Order,
   heads: Heads,
   queries: SelectedTokens,

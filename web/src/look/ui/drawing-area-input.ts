@@ -90,9 +90,10 @@ export function useWheel(
       )
         return;
       const box = element.getBoundingClientRect();
+      const scale = latest.current.props.scale ?? 1;
       const [x, y] = [
-        event.clientX - box.left + element.scrollLeft,
-        event.clientY - box.top + element.scrollTop,
+        (event.clientX - box.left + element.scrollLeft) / scale,
+        (event.clientY - box.top + element.scrollTop) / scale,
       ];
       if (!isInZoomArea(latest.current.drawing, x, y)) return;
       event.preventDefault();

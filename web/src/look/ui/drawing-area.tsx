@@ -27,6 +27,7 @@ export interface DrawingAreaProps {
   measure: Measure;
   width: number;
   height: number;
+  scale?: number; // of the drawing on the screen
   host: Host;
   change: (changes: Partial<Choices>) => void;
   toggle: (target: Target) => void;
@@ -58,6 +59,7 @@ export function DrawingArea(props: DrawingAreaProps) {
     width,
     height,
     change,
+    scale = 1,
     host: { id },
   } = props;
   const [pointed, setPointed] = useState<PointedTarget | null>(null);
@@ -84,14 +86,14 @@ export function DrawingArea(props: DrawingAreaProps) {
   useEffect(() => props.onDrawn(drawing), [drawing]);
 
   const visibleArea = () => ({
-    x: area.current?.scrollLeft ?? 0,
-    y: area.current?.scrollTop ?? 0,
-    w: area.current?.clientWidth ?? width,
-    h: area.current?.clientHeight ?? height,
+    x: (area.current?.scrollLeft ?? 0) / scale,
+    y: (area.current?.scrollTop ?? 0) / scale,
+    w: (area.current?.clientWidth ?? width * scale) / scale,
+    h: (area.current?.clientHeight ?? height * scale) / scale,
   });
   const repaint = (): void => {
     if (!canvas.current || !overlay.current) return;
-    const ratio = window.devicePixelRatio || 1;
+    const ratio = (window.devicePixelRatio || 1) * scale;
     paint(canvas.current, visibleDrawing.marks, visibleArea(), ratio, theme, measure, true);
     const marks = pointed?.target.overlay?.() ?? [];
     if (drag?.moved) {
@@ -108,14 +110,17 @@ export function DrawingArea(props: DrawingAreaProps) {
     }
     paint(overlay.current, marks, visibleArea(), ratio, theme, measure, false);
   };
-  useLayoutEffect(repaint, [visibleDrawing, theme, width, height, pointed?.target, drag]);
+  useLayoutEffect(repaint, [visibleDrawing, theme, width, height, scale, pointed?.target, drag]);
   usePixelRatio(repaint);
   useWheel(area, drawing, props);
 
   const toDrawing = (event: MouseEvent): [number, number] => {
     const box = area.current?.getBoundingClientRect();
     const { x, y } = visibleArea();
-    return [event.clientX - (box?.left ?? 0) + x, event.clientY - (box?.top ?? 0) + y];
+    return [
+      (event.clientX - (box?.left ?? 0)) / scale + x,
+      (event.clientY - (box?.top ?? 0)) / scale + y,
+    ];
   };
   const onPointerMove = (event: PointerEvent): void => {
     const [x, y] = toDrawing(event);
@@ -156,7 +161,7 @@ export function DrawingArea(props: DrawingAreaProps) {
   const focusTarget = (target: Target | null): void => {
     if (!target) return;
     setPointed({ target, ...tooltipPosition(target), byKeyboard: true });
-    scrollIntoView(area.current, target);
+    scrollIntoView(area.current, scaled(target, scale));
   };
   const onKeyDown = (event: KeyboardEvent): void => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -185,7 +190,7 @@ export function DrawingArea(props: DrawingAreaProps) {
         aria-label={`${view.title}: ${drawing.summary}`}
         aria-describedby={`${id}-keys`}
         aria-activedescendant={pointed?.byKeyboard ? `${id}-active` : undefined}
-        style={{ maxHeight: `${height}px` }}
+        style={{ maxHeight: `${height * scale}px` }}
         onPointerMove={onPointerMove}
         onPointerDown={onPointerDown}
         onPointerUp={onPointerUp}
@@ -199,10 +204,16 @@ export function DrawingArea(props: DrawingAreaProps) {
         }}
         onScroll={repaint}
       >
-        <div class="sheet" style={{ width: `${drawing.width}px`, height: `${drawing.height}px` }}>
+        <div
+          class="sheet"
+          style={{ width: `${drawing.width * scale}px`, height: `${drawing.height * scale}px` }}
+        >
           <div
             class="pane"
-            style={{ height: `${Math.min(height, drawing.height)}px`, width: `${width}px` }}
+            style={{
+              height: `${Math.min(height, drawing.height) * scale}px`,
+              width: `${width * scale}px`,
+            }}
           >
             <canvas ref={canvas} />
             <canvas ref={overlay} />
@@ -214,10 +225,10 @@ export function DrawingArea(props: DrawingAreaProps) {
               role={target.pick ? 'button' : 'img'}
               aria-label={target.label}
               style={{
-                left: `${target.x}px`,
-                top: `${target.y}px`,
-                width: `${target.w}px`,
-                height: `${target.h}px`,
+                left: `${target.x * scale}px`,
+                top: `${target.y * scale}px`,
+                width: `${target.w * scale}px`,
+                height: `${target.h * scale}px`,
               }}
             />
           )}
@@ -225,9 +236,9 @@ export function DrawingArea(props: DrawingAreaProps) {
       </div>
       {target && !drag?.moved && (
         <Tooltip
-          target={target}
-          x={pointed.x}
-          y={pointed.y}
+          target={scaled(target, scale)}
+          x={pointed.x * scale}
+          y={pointed.y * scale}
           byKeyboard={pointed.byKeyboard}
           area={area}
         />
@@ -257,6 +268,20 @@ function usePreview(
       ? drawing
       : view.draw(frame);
   }, [drawing, key]);
+}
+
+// The target as the screen shows it.
+function scaled(target: Target, scale: number): Target {
+  if (scale === 1) return target;
+  const { x, y, w, h, tooltipSpan } = target;
+  return {
+    ...target,
+    x: x * scale,
+    y: y * scale,
+    w: w * scale,
+    h: h * scale,
+    tooltipSpan: tooltipSpan && [tooltipSpan[0] * scale, tooltipSpan[1] * scale],
+  };
 }
 
 // The position of the tooltip of a focused target.

@@ -11,9 +11,12 @@ interface KeyActions {
   change: (changes: Partial<Choices>) => void;
   help: () => void;
   mode: () => Mode | void;
+  present: () => void;
+  addView: () => void;
   stepLayer: (by: number) => void;
   stepHead: (by: number) => void;
   stepToken: (by: number) => void;
+  stepStage: (by: number) => void; // of the walkthrough
 }
 
 const SCALES: Choices['scale'][] = ['linear', 'sqrt', 'log'];
@@ -57,14 +60,17 @@ function focusSearch(search: HTMLInputElement): void {
 }
 
 function handleKey(key: string, host: Host, actions: KeyActions): boolean {
-  const { choices, change, stepLayer, stepHead, stepToken } = actions;
-  const { mean, scale, words, table } = choices();
+  const { choices, change, stepLayer, stepHead, stepToken, stepStage } = actions;
+  const { mean, scale, words, table, view: shown } = choices();
+  const walking = shown === 'walkthrough' && !table;
   const search = host.root.querySelector<HTMLInputElement>('.search');
   const handlers: Record<string, (() => void) | undefined> = {
     '[': () => stepLayer(-1),
     ']': () => stepLayer(1),
     h: () => stepHead(1),
     H: () => stepHead(-1),
+    ArrowLeft: walking ? () => stepStage(-1) : undefined,
+    ArrowRight: walking ? () => stepStage(1) : undefined,
     ',': () => stepToken(-1),
     '.': () => stepToken(1),
     a: () => change({ heads: [], mean: false }),
@@ -74,6 +80,8 @@ function handleKey(key: string, host: Host, actions: KeyActions): boolean {
     t: () => change({ table: !table }),
     T: () => change({ table: !table }),
     d: actions.mode,
+    p: actions.present,
+    v: actions.addView,
     '?': actions.help,
     Escape: () => change({ queries: [], key: null }),
     '/': search ? () => focusSearch(search) : undefined,

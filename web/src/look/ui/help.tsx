@@ -13,6 +13,8 @@ const KEYS: [string, string][] = [
   ['/', 'search tokens; Enter selects the matches'],
   ['t', 'table or drawing'],
   ['d', 'light or dark colors'],
+  ['v p', 'add this view to the presentation, start it'],
+  ['← →', 'walkthrough: previous step, next step'],
   ['Tab', 'focus the drawing; then:'],
   ['← ↑ → ↓', 'move; Page Up and Page Down move ten steps'],
   ['Enter', 'select'],

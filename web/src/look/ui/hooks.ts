@@ -36,7 +36,7 @@ export function useLoaded(capture: Capture, view: View | null, choices: Choices)
 }
 
 // The size of the drawing: the width of its element, and the rest of the window's height.
-export function useSize(host: Host) {
+export function useSize(host: Host, presenting = false) {
   const box = useRef<HTMLDivElement>(null);
   const top = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 0, height: MIN_HEIGHT });
@@ -44,7 +44,7 @@ export function useSize(host: Host) {
     const measure = (): void => {
       const width = Math.floor(box.current?.clientWidth ?? 0);
       const above = (top.current?.getBoundingClientRect().top ?? 0) + window.scrollY;
-      const remaining = window.innerHeight - above - 60;
+      const remaining = window.innerHeight - above - (presenting ? 48 : 60);
       const height = host.notebook
         ? NOTEBOOK_HEIGHT
         : Math.floor(Math.max(MIN_HEIGHT, window.innerHeight * 0.6, remaining));
@@ -60,6 +60,6 @@ export function useSize(host: Host) {
       observer.disconnect();
       window.removeEventListener('resize', measure);
     };
-  }, []);
+  }, [presenting]);
   return [size, box, top] as const;
 }

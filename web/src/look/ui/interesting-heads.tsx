@@ -7,7 +7,7 @@ import { headName, layerName } from '../names';
 import { inCell, isolate, quoted, wholePercent } from '../../shared/readable-text';
 import type { View } from '../view';
 
-const VIEWS_OF_ONE_HEAD = ['heads', 'matrix', 'neurons', 'cross', 'image'];
+const VIEWS_OF_ONE_HEAD = ['heads', 'walkthrough', 'matrix', 'neurons', 'cross', 'image'];
 
 interface Props {
   capture: Capture;

@@ -2,6 +2,8 @@
 
 import { headName, headTitle, layerName } from '../names';
 import { headColor, headDash } from '../../shared/theme';
+import type { Choices } from '../choices';
+import { otherText, vectorsMode } from '../views/neurons-texts';
 import type { ControlsProps } from './controls';
 import { Checkbox, makeSelect, shorten, Select, StepButtons } from './inputs';
 
@@ -68,6 +70,19 @@ export const FlowKind = makeSelect('flow', 'Flow', undefined, [
   ['rollout', 'rollout'],
   ['gradient', 'gradient-weighted'],
 ]);
+
+export function Vectors({ capture, choices, change }: ControlsProps) {
+  const modes: [Choices['vectors'], string][] = [['pair', 'one key'], ['keys', 'all keys']];
+  if (otherText(capture, choices)) modes.push(['texts', 'two texts']);
+  return (
+    <Select
+      name="Show"
+      value={vectorsMode(capture, choices)}
+      values={modes}
+      change={(vectors) => change({ vectors: vectors as Choices['vectors'] })}
+    />
+  );
+}
 
 // The third order, by change, belongs to the compare view.
 export function Order({ choices, change }: ControlsProps) {

@@ -23,15 +23,15 @@ export function keyHeadIndex(layer: LayerInfo, head: number, groups: number): nu
 }
 
 // All rows of one head in an array (heads, positions, size).
-function headRows(capture: Capture, ref: ArrayRef | null, head: number): Float32Array | null {
+export function headRows(capture: Capture, ref: ArrayRef | null, head: number): Float32Array | null {
   if (ref === null || ref.shape[2] === 0) return null; // unused inputs have width 0
   return capture.slice(ref, head);
 }
 
-const rowOf = (rows: Float32Array, index: number, size: number): Float32Array => (
+export const rowOf = (rows: Float32Array, index: number, size: number): Float32Array => (
   rows.subarray(index * size, (index + 1) * size));
 
-function groupRows(
+export function groupRows(
   capture: Capture, layer: LayerInfo, ref: ArrayRef | null, head: number,
 ): Float32Array | null {
   return ref && headRows(capture, ref, keyHeadIndex(layer, head, ref.shape[0]));
@@ -70,7 +70,7 @@ export function computeScores(
   return { head, query, q, dots, scores, bias, allowed, softmax, captured, errorBound };
 }
 
-function dotProducts(q: Float32Array, k: Float32Array, keys: number): Float64Array {
+export function dotProducts(q: Float32Array, k: Float32Array, keys: number): Float64Array {
   const dots = new Float64Array(keys);
   for (let key = 0; key < keys; key++) {
     const offset = key * q.length;
@@ -90,7 +90,7 @@ export function maskedSoftmax(scores: Float64Array, allowed: Uint8Array): Float6
   return total > 0 ? exponentials.map((power) => power / total) : exponentials;
 }
 
-function allowedRow(
+export function allowedRow(
   capture: Capture, side: number, layer: LayerInfo, query: number, keys: number,
 ): Uint8Array {
   if (layer.mask === null) return new Uint8Array(keys).fill(1);
@@ -98,7 +98,7 @@ function allowedRow(
   return Uint8Array.from({ length: keys }, (_, key) => (values[query * keys + key] > 0 ? 1 : 0));
 }
 
-function biasRow(
+export function biasRow(
   capture: Capture, layer: LayerInfo, head: number, query: number, keys: number,
 ): Float32Array | null {
   if (layer.bias === null) return null;

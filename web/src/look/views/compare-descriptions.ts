@@ -1,10 +1,12 @@
 // Sentences of the compare view: which tokens and heads it compares, and why.
 
 import type { Capture } from '../capture';
-import { count, number } from '../../shared/readable-text';
+import { sideName } from '../names';
+import { count, number, quoted, wholePercent } from '../../shared/readable-text';
 import type { Alignment } from './align-tokens';
 import { changeBetween } from './head-change';
 import { describeHeads, type ComparedMaps, type ComparedPair } from './compare-data';
+import { distinctPercents } from './effect-data';
 import { capitalize } from './marks';
 
 export function describeAlignment({ left, right, queries, keys }: ComparedMaps): string {
@@ -42,6 +44,17 @@ export function changeOfPair(capture: Capture, { left, right }: ComparedPair): n
 
 export const describeChange = (change: number | null): string => (
   change === null ? '' : `Change of this head, from all its weights: ${number(change, 3)}.`);
+
+// What both sides predict after the last token. Weights do not show it: without a head of the last
+// layer only the prediction changes.
+export function describePredictions({ left, right }: ComparedPair): string {
+  const [one, other] = [left, right].map(({ side }) => side.next?.top.at(-1)?.[0]);
+  if (!one || !other) return '';
+  const shares = one[0] === other[0] ? distinctPercents(one[1], other[1])
+    : [wholePercent(one[1]), wholePercent(other[1])];
+  return `After the last token, ${sideName(left.side)} predicts ${quoted(one[0], 16)} (${shares[0]}), ${
+    sideName(right.side)} ${quoted(other[0], 16)} (${shares[1]}).`;
+}
 
 // Explains why this head is displayed by default.
 export function explainDefaultHead(exact: boolean): string {

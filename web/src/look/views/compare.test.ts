@@ -118,6 +118,19 @@ describe('comparing', () => {
     expect(drawingTexts(mean)).toContain('trained: layer 1, mean of 3 heads');
   });
 
+  it('says what both sides predict, and if no weight differs', async () => {
+    const same = capture(PARK, PARK);
+    const [one, other] = same.header.sides;
+    one.next = { sequence: 0, top: [[['of', 0.2]], [['<b>', 0.613]]], actual: [] };
+    other.next = { sequence: 0, top: [[['of', 0.2]], [['<b>', 0.606]]], actual: [] };
+    other.layers = one.layers;
+    const drawing = compare.draw(await loadFrame(compare, same));
+    expect(drawing.summary).toContain('None of the 6 heads attends differently.');
+    const texts = drawingTexts(drawing).join(' ');
+    expect(texts).toContain('After the last token, trained predicts “<b>” (61.3%), untrained “<b>” (60.6%).');
+    expect(texts).not.toContain('changed most in its layer');
+  });
+
   it('ranks heads, and a click selects one', async () => {
     const drawing = compare.draw(await loadFrame(compare, capture(PARK, PARK)));
     const list = drawing.targets.filter(({ key }) => key?.startsWith('compare/list/'));

@@ -19,7 +19,8 @@ import { largestValue, panelHeight, panelMarks, describePooling,
 import { capitalize, rectMark, layerTitle, paragraph, textMark } from './marks';
 import { rankedList } from './compare-ranking';
 import {
-  describeAlignment, describeChange, describeCorrespondence, changeOfPair, explainDefaultHead,
+  describeAlignment, describeChange, describeCorrespondence, describePredictions, changeOfPair,
+  explainDefaultHead,
 } from './compare-descriptions';
 
 const PADDING = 12;
@@ -56,8 +57,9 @@ function draw(frame: Frame): Drawing {
   const maps = makeMaps(capture, effectiveChoices, pair);
   const change = changeOfPair(capture, pair);
   const inner = width - 2 * PADDING;
-  const sentences = [describeAlignment(maps), describeCorrespondence(pair), describeChange(change),
-    effectiveChoices === choices ? '' : explainDefaultHead(ranking.exact)].filter(Boolean);
+  const isSame = ranking.exact && ranking.changes.every((each) => each.change === 0);
+  const sentences = [describeAlignment(maps), describeCorrespondence(pair), describePredictions(pair),
+    describeChange(change), effectiveChoices === choices || isSame ? '' : explainDefaultHead(ranking.exact)].filter(Boolean);
   const paragraphBlock = paragraph(sentences.join(' '), PADDING, PADDING, inner, 13, measure,
     { fill: 'ink' });
   const panels = makePanels(frame, pair, maps, PADDING + paragraphBlock.height + 10);
@@ -189,7 +191,8 @@ function summarize(
   const isFirst = first && left.layer === first.layer && left.heads.length === 1
     && left.heads[0] === first.head;
   const all = `the ${ranking.changes.length} heads`;
-  const rank = !first ? '' : isFirst ? `It changed most of ${all}.`
+  const rank = !first ? '' : ranking.exact && first.change === 0 ? `None of ${all} attends differently.`
+    : isFirst ? `It changed most of ${all}.`
     : `Most of ${all} changed ${layerTitle(left.side, first.layer).toLowerCase()}, head ${
       headName(left.side.layers[first.layer], first.head)} (${
       ranking.exact ? '' : 'about '}${number(first.change, 2)}).`;

@@ -3,6 +3,7 @@
 import type { View } from '../view';
 import { compare } from './compare';
 import { cross } from './cross';
+import { effect } from './effect';
 import { flow } from './flow';
 import { generation } from './generation';
 import { heads } from './heads';
@@ -11,11 +12,14 @@ import { mask } from './mask';
 import { matrix } from './matrix';
 import { model } from './model';
 import { neurons } from './neurons';
+import { walkthrough } from './walkthrough';
 
 export const VIEWS: View[] = [
   heads,
+  walkthrough,
   matrix,
   model,
+  effect,
   neurons,
   compare,
   generation,
@@ -24,3 +28,5 @@ export const VIEWS: View[] = [
   image,
   mask,
 ];
+
+export const findView = (id: string): View => VIEWS.find((view) => view.id === id) ?? VIEWS[0];

@@ -6,10 +6,10 @@ import type { Frame, Mark, Target } from '../view';
 import { rectMark, lineMark, textMark } from './marks';
 import type { Scores } from './attention-scores';
 
-const ROW_HEIGHT = 18;
-const READABLE_PIXELS = 12; // smallest row with text, in pixels
-const MAX_READABLE_ROWS = 160; // up to this many tokens, every row has text
-const MAX_HEIGHT = 2400; // pixels of all rows together, for more tokens
+export const ROW_HEIGHT = 18;
+export const READABLE_PIXELS = 12; // smallest row with text, in pixels
+export const MAX_READABLE_ROWS = 160; // up to this many tokens, every row has text
+export const MAX_HEIGHT = 2400; // pixels of all rows together, for more tokens
 const HEADER_HEIGHT = 60;
 const FONT = 11;
 const LABEL_DISTANCE = 14; // pixels between labels, if not every row has one
@@ -25,9 +25,9 @@ export interface KeyBars {
   measure: Frame['measure'];
 }
 
-type Column = [number, number]; // left edge and width
+export type Column = [number, number]; // left edge and width
 
-interface RowLayout {
+export interface RowLayout {
   top: number;
   rowHeight: number;
   query: Column;
@@ -80,7 +80,7 @@ export function keyBarsMarks(keyBars: KeyBars): Mark[] {
 }
 
 // A frame around the selected token, never thinner than its label.
-function selectionFrame({ top, rowHeight }: RowLayout, x: number, w: number, index: number): Mark {
+export function selectionFrame({ top, rowHeight }: RowLayout, x: number, w: number, index: number): Mark {
   const frameHeight = Math.max(rowHeight, LABEL_DISTANCE);
   const y = top + (index + 0.5) * rowHeight - frameHeight / 2;
   return rectMark(x - 3, y, w + 6, frameHeight, { fill: 'card', stroke: 'accent', radius: 3 });
@@ -103,13 +103,13 @@ function headings(keyBars: KeyBars, rows: RowLayout): Mark[] {
 }
 
 // Keys in the order of importance of their labels.
-function keysByImportance({ captured }: Scores, key: number): number[] {
+export function keysByImportance({ captured }: Scores, key: number): number[] {
   const order = Array.from(captured.keys());
   order.sort((one, other) => Math.abs(captured[other]) - Math.abs(captured[one]));
   return [key, ...order];
 }
 
-function labelMarks(tokens: Token[], [x, w]: Column, rows: RowLayout, important: number[]): Mark[] {
+export function labelMarks(tokens: Token[], [x, w]: Column, rows: RowLayout, important: number[]): Mark[] {
   const { top, rowHeight } = rows;
   const indices = rowHeight >= READABLE_PIXELS ? [...tokens.keys()]
     : nonOverlapping(important, rowHeight);

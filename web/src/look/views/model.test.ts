@@ -97,7 +97,7 @@ describe('the model view', () => {
       'Encoder, self-attention', 'Decoder, self-attention', 'Decoder, cross-attention']);
     expect(groupByLayer(file.header.sides[0]).map((group) => group.layer)).toEqual([0, 3, 1, 2]);
     const grouped = model.draw(await loadFrame(model, file, { order: 'pattern' }));
-    expect(drawingTexts(grouped)).toEqual(expect.arrayContaining(['e0·0', 'd0·1', 'c0·1', 'e1·1']));
+    expect(drawingTexts(grouped)).toEqual(expect.arrayContaining(['e0·0', 'd1·1', 'c2·1', 'e3·1']));
     expect(drawingTexts(grouped).join(' ')).toContain('c: cross-attention');
     expect(layoutProblems(drawing)).toEqual([]);
   });

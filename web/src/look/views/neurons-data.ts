@@ -49,17 +49,17 @@ export function readPair(capture: Capture, choices: Choices): QueryKeyPair {
 }
 
 // Neither a special token nor punctuation.
-const isWord = ({ special, text }: Token): boolean => !special && /[\p{L}\p{N}]/u.test(text);
+export const isWord = ({ special, text }: Token): boolean => !special && /[\p{L}\p{N}]/u.test(text);
 
 // The last word: in a causal model it attends to the most tokens.
-function lastWordIndex(tokens: Token[]): number {
+export function lastWordIndex(tokens: Token[]): number {
   for (let i = tokens.length - 1; i >= 0; i--) if (isWord(tokens[i])) return i;
   return tokens.length - 1;
 }
 
 // The key with the largest weight. Prefers other words, because special tokens and punctuation are
 // often only attention sinks.
-function strongestKey(weights: Float32Array, tokens: Token[], itself: number): number {
+export function strongestKey(weights: Float32Array, tokens: Token[], itself: number): number {
   const largestOf = (keys: number[]): number => keys.reduce((best, key) => (
     Math.abs(weights[key]) > Math.abs(weights[best]) ? key : best), keys[0]);
   const all = [...tokens.keys()];

@@ -10,6 +10,8 @@ import {
   keyBarsHeight, keyBarsMarks, keyBarsTargets, type KeyBars,
 } from './key-bars';
 import { readPair, makeRemarks, calculationSteps, type QueryKeyPair } from './neurons-data';
+import { drawAllKeys } from './neurons-keys';
+import { drawTexts, textsNeeds, textsTable, vectorsMode } from './neurons-texts';
 import { lineMark, paragraph, textMark, type MarkBlock } from './marks';
 import { elementTarget, layOutStrip, STRIP_HEIGHT, stripMarks, stripTarget,
   type StripLayout } from './vector-strips';
@@ -19,6 +21,12 @@ const WIDE_PIXELS = 860; // wider pages show the keys beside the vectors
 const LINE_HEIGHT = 20; // height of a line of the calculation
 
 function draw(frame: Frame): Drawing {
+  const mode = vectorsMode(frame.capture, frame.choices);
+  if (mode === 'texts') return drawTexts(frame);
+  return (mode === 'keys' && drawAllKeys(frame)) || drawPair(frame);
+}
+
+function drawPair(frame: Frame): Drawing {
   const { capture, choices, width, measure } = frame;
   const pair = readPair(capture, choices);
   const sideBySide = width >= WIDE_PIXELS;
@@ -122,7 +130,9 @@ const HEADER = [
 ];
 
 // First the elements of the vectors, then all keys of the query.
-function table({ capture, choices }: Frame): Table {
+function table(frame: Frame): Table {
+  const { capture, choices } = frame;
+  if (vectorsMode(capture, choices) === 'texts') return textsTable(frame);
   const pair = readPair(capture, choices);
   const { scores, k, v, product, runningSum, keys, query, key } = pair;
   const roundedOrEmpty = (values: ArrayLike<number> | null, i: number): number | string => (
@@ -150,6 +160,7 @@ function table({ capture, choices }: Frame): Table {
 function needs(capture: Capture, choices: Choices): Need[] {
   const { mask } = capture.header.sides[choices.side].layers[choices.layer];
   const { side, layer } = choices;
+  if (vectorsMode(capture, choices) === 'texts') return textsNeeds(choices);
   const parts: Need[] = [{ side, layer, parts: ['weights', 'q', 'k', 'v', 'bias'] }];
   return mask === null ? parts : [...parts, { side, mask }];
 }
@@ -175,11 +186,11 @@ export const neurons: View = {
   id: 'neurons',
   key: 'n',
   title: 'Neurons',
-  description: 'One query and one key element by element: product, score, mask, softmax, weight, value.',
+  description: 'Queries and keys element by element: product, score, mask, softmax, weight, value.',
   missingReason,
   needs,
   draw,
   table,
-  controls: ['side', 'layer', 'heads', 'queries'],
+  controls: ['vectors', 'side', 'layer', 'heads', 'queries'],
   layers: capturedLayers,
 };

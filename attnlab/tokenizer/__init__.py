@@ -1,4 +1,4 @@
-"""Text to ids and back: characters, bytes, or byte pairs learned from a text."""
+"""Text to ids and back: characters, bytes, byte pairs, or the tokenizer of a pretrained model."""
 
 from __future__ import annotations
 
@@ -76,6 +76,41 @@ class Tokenizer(ABC):
         import numpy as np
 
         return np.min_scalar_type(self.vocabulary - 1)
+
+    @property
+    def begin(self) -> int:
+        """The id before a text."""
+        return self.end
+
+    def encode_prompt(self, text: str) -> tuple[list[int], Counter[str]]:
+        """`encode_counting` of a text that a model continues: it begins with `begin`."""
+        ids, replaced = self.encode_counting(text)
+        return [self.begin, *ids], replaced
+
+    @property
+    def added_ids(self) -> tuple[list[int], list[int]]:
+        """The ids that `encode_whole` adds before and after a text."""
+        return [], []
+
+    def encode_whole(self, text: str) -> list[int]:
+        """The ids of a text as a model reads it alone. A pretrained tokenizer may add some."""
+        return self.encode(text)
+
+    def join(self, first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
+        """Two texts, each from `encode_whole`, as a model reads them together: the ids, and the
+        number of each id's text."""
+        return [*first, self.end, *second], [0] * (len(first) + 1) + [1] * len(second)
+
+    @property
+    def special_ids(self) -> frozenset[int]:
+        """The ids that stand for no text; `mask` is not one of them."""
+        return frozenset({self.pad, self.end} - {self.mask})
+
+    def special_name(self, token: int) -> str | None:
+        """How to show an id that stands for no text; None for any other."""
+        if token == self.mask:
+            return MASK_SYMBOL
+        return SPECIAL_TOKENS[token] if token < len(SPECIAL_TOKENS) else None
 
     def save(self, path: str | Path) -> None:
         """Write this file, or tokenizer.json in this folder, atomically."""
@@ -175,6 +210,9 @@ class Characters(Tokenizer):
             if candidate in self.characters:
                 return self._ids[candidate]
         return self.pad
+
+    def special_name(self, token: int) -> str | None:
+        return MASK_SYMBOL if token == self.mask else None
 
     def to_json(self) -> str:
         return json.dumps({"type": "characters", "characters": self.characters})
@@ -346,9 +384,15 @@ def parse_tokenizer(content: str) -> Tokenizer:
         return Characters(characters)
     if kind == "bytes":
         return Bytes()
+    if kind == "pretrained":
+        from attnlab.tokenizer._pretrained import parse_pretrained
+
+        return parse_pretrained(settings)
     if isinstance(settings, dict) and isinstance(settings.get("model"), dict):
         return _parse_bpe(settings)
-    raise ValueError('"type" is neither "characters" nor "bytes", and there is no BPE "model"')
+    raise ValueError(
+        '"type" is not "characters", "bytes" or "pretrained", and there is no BPE "model"'
+    )
 
 
 def _parse_bpe(settings: dict[str, Any]) -> BPE:
