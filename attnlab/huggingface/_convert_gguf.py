@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from attnlab._cache import cache_folder
-from attnlab._safe_files import write_atomically
+from attnlab._cache import cache_folder, load_or_make
 
 CONFIG = "config.json"
 VERSION = 3  # of the conversion: 1 lost the tokens that the file adds to a text, 2 added too many
@@ -24,17 +23,24 @@ def converted_folder(file: Path, write: Callable[[Path], None]) -> Path:
     with file.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()[:16]
     folder = cache_folder("models") / f"{file.stem}-{digest}-{VERSION}"
-    if not (folder / CONFIG).exists():
+
+    def make(target: Path) -> None:
         try:
             import_module("gguf")
         except ImportError:
             raise ValueError(f"{file}: needs the gguf package: pip install gguf") from None
-        folder.parent.mkdir(parents=True, exist_ok=True)
         size = file.stat().st_size / 2**20
         _report(f"Converting {file.name} ({size:,.0f} MiB), only this time, to {folder}")
-        write_atomically(folder, write)
+        write(target)
         _report(f"Converted {file.name}.")
-    return folder
+
+    return load_or_make(
+        folder,
+        lambda folder: folder if (folder / CONFIG).exists() else None,
+        make,
+        max_bytes=sys.maxsize,
+        on_wait=lambda: _report(f"Waiting for another process, which converts {file.name}"),
+    )
 
 
 def _report(sentence: str) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from attnlab.huggingface import load_model
+from attnlab.huggingface import _convert_gguf, load_model
 from attnlab.huggingface._convert_gguf import add_special_tokens, added_tokens
 from tests.support.transformers_with_tokenizers import byte_pairs, llama
 
@@ -108,3 +110,30 @@ def test_tokens_that_the_file_does_not_add_are_removed(tmp_path: Path) -> None:
     assert type(tokenizer).from_pretrained(tmp_path)(TEXT)["input_ids"] == [*plain, last]
     add_special_tokens(tokenizer, {"eos": False})
     assert tokenizer(TEXT)["input_ids"] == plain
+
+
+def test_two_processes_convert_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of two threads exclude each other as those of two processes do."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF")
+    writes: list[Path] = []
+    waits = threading.Event()
+
+    def report(sentence: str) -> None:
+        if sentence.startswith("Waiting"):
+            waits.set()
+
+    def write(folder: Path) -> None:
+        writes.append(folder)
+        assert waits.wait(60), "the other one does not wait"
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+
+    monkeypatch.setattr(_convert_gguf, "_report", report)
+    with ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(_convert_gguf.converted_folder, file, write) for _ in range(2)]
+        first, second = (call.result() for call in calls)
+    assert first == second
+    assert (first / "config.json").exists()
+    assert len(writes) == 1
