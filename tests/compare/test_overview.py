@@ -26,6 +26,7 @@ from attnlab.tasks._simple_comparison import comparison_class
 from attnlab.tasks.comparison import Metric
 from attnlab.tasks.registry import TASKS
 from tests.support.command_line import run
+from tests.support.processes import children_of, wait_until_ended
 from tests.support.registries import restored_registries
 
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -297,9 +298,10 @@ def test_killed_at_any_moment_and_resumed(tmp_path: Path) -> None:
     while not (out / "tiny-copy" / "softmax-rate1-seed0" / "config.json").exists():
         assert process.poll() is None
         time.sleep(0.02)
+    children = children_of(process.pid)
     process.kill()
     process.wait()
-    time.sleep(0.3)  # for its processes to see that their input ended
+    wait_until_ended(children)
     options = [*program, "--out", str(out), "--processes", "2", "--resume"]
     done = subprocess.run(options, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

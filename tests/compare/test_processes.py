@@ -29,6 +29,7 @@ from attnlab.tasks.language import LanguageComparison
 from attnlab.tasks.registry import TASKS
 from attnlab.tasks.vision import VisionComparison
 from tests.support.fake_comparison import FakeComparison
+from tests.support.processes import HANG, children_of, wait_until_ended
 from tests.support.registries import restored_registries
 
 TINY = Path(__file__).parents[1] / "support" / "tiny_task.py"
@@ -170,31 +171,16 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-def children_of(process: subprocess.Popen[str]) -> list[int]:
-    return [
-        int(path.parent.name)
-        for path in Path("/proc").glob("[0-9]*/stat")
-        if _parent(path) == process.pid
-    ]
-
-
-def _parent(path: Path) -> int | None:
-    try:
-        return int(path.read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError, ValueError):
-        return None
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_comparison_leaves_no_process(how: int, tmp_path: Path) -> None:
     out = tmp_path / "out"
     process = start_comparison(out)
     for name in ("softmax", "elu"):
         wait_for(out / f"{name}-rate1-seed0" / "metrics.jsonl", process)
-    children = children_of(process)
+    children = children_of(process.pid)
     assert len(children) == 2
     process.send_signal(how)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG)
     if how == signal.SIGKILL:
         assert process.returncode == -how
     else:
@@ -202,8 +188,5 @@ def test_a_stopped_comparison_leaves_no_process(how: int, tmp_path: Path) -> Non
         assert err.splitlines()[-1].endswith("stopped; 2 runs remain; continue with --resume")
         for name in ("softmax", "elu"):  # they saved a checkpoint
             assert len(list((out / f"{name}-rate1-seed0" / "checkpoints").iterdir())) >= 1
-    deadline = time.monotonic() + 30
-    while any(Path(f"/proc/{child}").exists() for child in children):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until_ended(children)
     assert json.loads((out / "compare.json").read_text())["runs"] == []

@@ -40,14 +40,15 @@ Tiny = type(TASKS["tiny-copy"].load_recipe())
 @register_task
 @dataclass(frozen=True)
 class Logged(Tiny):
-    "Writes a line when a trial starts and takes its time, so that a test can kill it."
+    "Writes a line when a trial starts, and waits for a file, so that a test can kill it."
 
     name = "tiny-logged"
 
     def train(self, out, **options):
         with Path(os.environ["TRIAL_LOG"]).open("a") as log:
             log.write(f"{Path(out).name}\\n")
-        time.sleep(float(os.environ.get("TRIAL_SECONDS", "0")))
+        while not Path(os.environ["TRIAL_GO"]).exists():
+            time.sleep(0.05)
         return super().train(out, **options)
 """
 
@@ -56,6 +57,7 @@ class Logged(Tiny):
 def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     log = tmp_path / "log.txt"
     monkeypatch.setenv("TRIAL_LOG", str(log))
+    monkeypatch.setenv("TRIAL_GO", str(tmp_path))  # trials do not wait
     (tmp_path / "logged_task.py").write_text(LOGGED)
     with restored_registries():
         load_extension(TINY)
@@ -211,7 +213,7 @@ def test_a_killed_node_loses_nothing(
     ray = pytest.importorskip("ray", reason="the extra ray is not installed")
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("TRIAL_SECONDS", "6")
+    monkeypatch.setenv("TRIAL_GO", str(tmp_path / "go"))
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     cluster = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
@@ -221,9 +223,11 @@ def test_a_killed_node_loses_nothing(
         cluster.wait_for_nodes()
 
         def kill_second_node() -> None:
+            """While a trial waits on each node."""
             while not logged.exists() or len(logged.read_text().splitlines()) < 2:
                 time.sleep(0.1)
             cluster.remove_node(second, allow_graceful=False)
+            (tmp_path / "go").touch()
 
         killer = Thread(target=kill_second_node, daemon=True)
         killer.start()
@@ -239,7 +243,6 @@ def test_a_killed_node_loses_nothing(
     started = logged.read_text().splitlines()
     assert len(started) > 4  # a trial of the killed node ran again
     assert len(set(started)) == len(result.trials) == 4
-    monkeypatch.setenv("TRIAL_SECONDS", "0")
     here = compare(create_comparison(), attention, out=tmp_path / "here", **options)
     assert metrics(result.attempts) == metrics(here.attempts)
     assert len(metrics(result.attempts)) == 4

@@ -108,7 +108,7 @@ def error_of(response: bytes, status: int) -> str:
 
 def test_slow_headers_end_with_408(server: StudioThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the first request of a connection and in a later one."""
-    monkeypatch.setattr(limits, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "HEADER_SECONDS", 2)
     head = request_head(server.keys.port, server.headers, "/api/info")
     for requests in range(2):
         with connect(server.keys.port) as client:
@@ -118,7 +118,7 @@ def test_slow_headers_end_with_408(server: StudioThread, monkeypatch: pytest.Mon
                 while length:
                     length -= len(client.recv(length))
             response = send_slowly(client, head[:-2] + b"X-More: " + b"x" * 100_000)
-            assert error_of(response, 408) == "The headers took more than 0.5 seconds."
+            assert error_of(response, 408) == "The headers took more than 2 seconds."
     assert server.json("/api/runs")["runs"]
 
 
@@ -134,7 +134,7 @@ def test_a_slow_body_that_nobody_needs_is_ended(
     server: StudioThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A GET is answered before its body has arrived."""
-    monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "BODY_SECONDS", 2)
     monkeypatch.setattr(connection, "GRACE_SECONDS", 0.0)
     headers = {**server.headers, "content-length": "100000"}
     with connect(server.keys.port) as client:
@@ -170,9 +170,10 @@ def test_a_client_that_does_not_read_is_disconnected(
 
 @pytest.mark.parametrize("path", ["/api/ask", "/api/see?run=one", "/api/nothing"])
 def test_the_response_is_not_lost_if_the_body_is_sent_later(
-    path: str, server: StudioThread
+    path: str, server: StudioThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The response to the headers arrives, although the client sends megabytes after it."""
+    monkeypatch.setattr(limits, "LINGER_SECONDS", HANG)
     more = {"content-type": "text/plain", "content-length": str(2**24)}
     head = request_head(server.keys.port, {**server.headers, **more}, path, "POST")
     for pause in (0, 0.1):  # the body arrives before or after the response

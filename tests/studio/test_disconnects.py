@@ -64,16 +64,18 @@ def test_a_disconnect_frees_the_worker(path: str, server: StudioThread, tmp_path
             assert json.loads(response.read())["answers"] == []
 
 
-def test_a_disconnect_during_the_release_loses_no_worker() -> None:
+def test_a_disconnect_during_the_release_loses_no_worker(tmp_path: Path) -> None:
     """The pool is locked at that moment, as while it starts a worker."""
 
     async def run() -> None:
         pool = WorkerPool()
         await pool.call("ask", {"questions": []})
-        call = asyncio.create_task(pool.call("ask", {"questions": ["sleep 0.2"]}))
+        go = tmp_path / "go"
+        call = asyncio.create_task(pool.call("ask", {"questions": [f"wait {go}"]}))
         while pool.idle:
             await asyncio.sleep(0.01)
         async with pool.changed:
+            go.touch()
             while not pool.releases:  # the result is there, and the release waits
                 await asyncio.sleep(0.01)
             call.cancel()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from starlette.testclient import TestClient
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._result_files import check_ledger
 from attnlab.tasks.knowledge._data import hold_out, read_pairs
+from tests.support.processes import wait_until
 from tests.support.studio_client import post, studio_behind, wait_for_job
 
 
@@ -166,8 +166,7 @@ def test_a_cancelled_job_keeps_finished_claims(client: TestClient) -> None:
     path = studio_behind(client).results.own / "claims-small.json"
     path.unlink(missing_ok=True)
     job = post(client, "claims", 202, ids=["copy", "linear-cost", "longer-free"])["job"]
-    while client.get(f"/api/jobs/{job}").json()["done"] == 0:
-        time.sleep(0.05)
+    wait_until(lambda: client.get(f"/api/jobs/{job}").json()["done"] > 0)
     assert client.post(f"/api/jobs/{job}/cancel").json()["state"] == "cancelled"
     assert claim_rows(client)["copy"]["outcome"] == "holds"
     assert [row["id"] for row in json.loads(path.read_text())["claims"]] == ["copy"]
@@ -207,8 +206,7 @@ def test_jobs_wait_and_can_be_cancelled(
     first = post(client, "bench", 202, part="speed", quick=False)["job"]
     second = post(client, "bench", 202, part="speed", quick=False)["job"]
     assert client.get(f"/api/jobs/{second}").json()["state"] == "waiting"
-    while client.get(f"/api/jobs/{first}").json()["total"] == 0:
-        time.sleep(0.05)
+    wait_until(lambda: client.get(f"/api/jobs/{first}").json()["total"] > 0)
     states = {each["id"]: each["state"] for each in client.get("/api/jobs").json()["jobs"]}
     assert (states[first], states[second]) == ("running", "waiting")
     monkeypatch.setattr(limits, "JOBS", 2)
@@ -218,10 +216,7 @@ def test_jobs_wait_and_can_be_cancelled(
     for job in (second, first):
         assert client.post(f"/api/jobs/{job}/cancel").json()["state"] == "cancelled"
         assert wait_for_job(client, job)["state"] == "cancelled"
-    end = time.monotonic() + 300
-    while worker.alive and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not worker.alive
+    wait_until(lambda: not worker.alive)
     assert client.post(f"/api/jobs/{first}/cancel").json()["state"] == "cancelled"  # still
     assert client.get("/api/jobs/none").status_code == 404
     assert client.post("/api/jobs/none/cancel").status_code == 404

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from attnlab.training import Run
+from tests.support.processes import wait_until
 from tests.support.studio_servers import (
     StudioProcess,
     append_text,
@@ -58,13 +59,6 @@ def paused(process: subprocess.Popen[bytes]) -> Iterator[None]:
         yield
     finally:
         process.send_signal(signal.SIGCONT)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_fifty_clients_of_a_run_in_training_miss_nothing(tmp_path: Path) -> None:
@@ -160,8 +154,7 @@ def test_a_run_is_followed_through_a_crash_and_resume(tmp_path: Path) -> None:
             arguments = (server, "live", received, last_step)
             reader = threading.Thread(target=follow, args=arguments, daemon=True)
             reader.start()
-            while len(received) < 12:
-                time.sleep(0.05)
+            wait_until(lambda: len(received) >= 12)
             trainer.kill()  # in the middle of anything
             trainer.wait()
         assert server.json("/api/runs")["runs"][0]["state"] == "stopped"

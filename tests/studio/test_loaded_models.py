@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._http_errors import RequestError
 from attnlab.studio._loaded_models import LoadedModels
+from tests.support.processes import children_of, wait_until_ended
 from tests.support.studio_client import QUESTION, post, studio_behind
 from tests.support.studio_servers import start_studio
 
@@ -161,22 +162,10 @@ def test_workers_end_with_the_server(all_runs: Path) -> None:
         kind = {"content-type": "application/json"}
         with server.request("POST", "/api/ask", kind, body) as response:
             assert response.status == 200, response.read()
-        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-        if not children.exists():
+        if not Path("/proc/self/stat").exists():
             pytest.skip("only Linux lists the children of a process")
-        workers = [int(each) for each in children.read_text().split()]
+        workers = children_of(server.process.pid)
         assert workers
         server.process.kill()
         server.process.wait()
-        end = time.monotonic() + 300
-        while any(is_running(pid) for pid in workers) and time.monotonic() < end:
-            time.sleep(0.1)
-        assert not any(is_running(pid) for pid in workers)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return state.rpartition(")")[2].split()[0] != "Z"
+        wait_until_ended(workers)

@@ -17,7 +17,13 @@ from tests.support.claim_ledgers import STATEMENTS, made_up_ledger
 from tests.support.image_files import pixels
 from tests.support.page_widths import SCHEMES
 from tests.support.studio_servers import StudioProcess, start_isolated_studio
-from tests.support.studio_window import PAGES, VIEWER, Window, fill_runs_folder
+from tests.support.studio_window import (
+    PAGES,
+    VIEWER,
+    DelayedRequest,
+    Window,
+    fill_runs_folder,
+)
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +204,7 @@ def test_an_image_is_classified(window: Window, tmp_path: Path) -> None:
     assert page.locator(".saying").inner_text().startswith("1")
     assert page.locator("[role=alert]").count() == 0
     data = list((tmp_path / "light.png").read_bytes())
+    delayed = DelayedRequest(page, "/api/see")  # else a fast response ends before it is seen
     page.evaluate(
         """bytes => { const files = new DataTransfer();
         files.items.add(new File([new Uint8Array(bytes)], 'a.png', { type: 'image/png' }));
@@ -206,6 +213,8 @@ def test_an_image_is_classified(window: Window, tmp_path: Path) -> None:
         data,
     )
     page.wait_for_selector(".busy", state="attached")
+    delayed.wait()
+    delayed.release()
     page.wait_for_selector(".attention .attnlab[data-painted=image]")
     window.check_console()
 

@@ -15,7 +15,7 @@ from attnlab._image_files import encode_png
 from tests.support import summary_runs as summaries
 from tests.support.image_files import pixels
 from tests.support.studio_servers import StudioProcess, start_isolated_studio
-from tests.support.studio_window import VIEWER, Window, fill_runs_folder
+from tests.support.studio_window import VIEWER, DelayedRequest, Window, fill_runs_folder
 
 
 @pytest.fixture(scope="module")
@@ -29,27 +29,6 @@ def runs(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudioProcess]:
     with start_isolated_studio(runs, tmp_path_factory.mktemp("cache")) as started:
         yield started
-
-
-class DelayedRequest:
-    """Delays the first request for a path until `release`; later ones pass."""
-
-    def __init__(self, page: Any, path: str) -> None:
-        self.routes: list[Any] = []
-        page.route(f"**{path}*", self._take)
-        self.page = page
-
-    def _take(self, route: Any) -> None:
-        self.routes.append(route)
-        if len(self.routes) > 1:
-            route.continue_()
-
-    def wait(self) -> None:
-        while not self.routes:
-            self.page.wait_for_timeout(20)
-
-    def release(self) -> None:
-        self.routes[0].continue_()
 
 
 def select_box(page: Any, label: str = "Run") -> Any:

@@ -22,6 +22,9 @@ def ask(arguments: dict[str, Any], attached: bytes, send_event: EventSender) -> 
         word, _, rest = question.partition(" ")
         if word == "sleep":
             time.sleep(float(rest))
+        elif word == "wait":
+            while not Path(rest).exists():
+                time.sleep(0.01)
         elif word == "touch":
             Path(rest).touch()
         elif word == "count":

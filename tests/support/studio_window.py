@@ -83,3 +83,24 @@ class Window(Watched):
         self.complaints = []
         assert unexpected == []
         self.check()
+
+
+class DelayedRequest:
+    """Delays the first request for a path until `release`; later ones pass."""
+
+    def __init__(self, page: Any, path: str) -> None:
+        self.routes: list[Any] = []
+        page.route(f"**{path}*", self._take)
+        self.page = page
+
+    def _take(self, route: Any) -> None:
+        self.routes.append(route)
+        if len(self.routes) > 1:
+            route.continue_()
+
+    def wait(self) -> None:
+        while not self.routes:
+            self.page.wait_for_timeout(20)
+
+    def release(self) -> None:
+        self.routes[0].continue_()
