@@ -38,7 +38,7 @@ web: web/node_modules $(INSTALLED)
 
 # install, not ci: ci insists on builds for every other system, and a registry need not have them
 web/node_modules: web/package.json web/package-lock.json
-	cd web && npm install --silent --no-audit --no-fund
+	cd web && npm install --silent --no-save --no-audit --no-fund
 	touch $@
 
 # the pictures too: make docs DOCS=--pictures

@@ -39,13 +39,13 @@ class LatentKeys(nn.Module):
     def key_dim(self) -> int:
         return self.rank + self.rotary_dim
 
-    def queries(self, q: Tensor, position: Tensor) -> Tensor:
+    def queries(self, q: Tensor, position: Tensor | slice) -> Tensor:
         """(B, H, T, D + E) -> (B, H, T, R + E)"""
         content, rotated = q.split([self.head_dim, self.rotary_dim], dim=-1)
         folded = content @ self.to_keys.to(q.dtype)  # (B, H, T, R)
         return torch.cat([folded, self._rotate(rotated, position)], dim=-1)
 
-    def keys(self, k: Tensor, position: Tensor) -> Tensor:
+    def keys(self, k: Tensor, position: Tensor | slice) -> Tensor:
         """(B, 1, T, R + E), normalized and rotated."""
         content, rotated = k.split([self.rank, self.rotary_dim], dim=-1)
         return torch.cat([self.norm(content), self._rotate(rotated, position)], dim=-1)
@@ -54,5 +54,5 @@ class LatentKeys(nn.Module):
         """(B, H, T, R + E) -> (B, H, T, D)"""
         return out[..., : self.rank] @ self.to_values.to(out.dtype)
 
-    def _rotate(self, x: Tensor, position: Tensor) -> Tensor:
+    def _rotate(self, x: Tensor, position: Tensor | slice) -> Tensor:
         return x if self.rotary is None else self.rotary(x, position)

@@ -198,11 +198,11 @@ class MultiHead(nn.Module):
         q, k, v = self._heads(projected, self.sizes)
         q, k = self._normalized(q, self.query_norm), self._normalized(k, self.key_norm)
         if self.latent is not None:
-            position = mask.positions(x.shape[1], x.device)
+            position = mask.positions_to_index(x.shape[1], x.device)
             q, k = self.latent.queries(q, position), self.latent.keys(k, position)
             v = k  # the same tensor, which a state holds once
         if self.rotary is not None:
-            position = mask.positions(x.shape[1], x.device)
+            position = mask.positions_to_index(x.shape[1], x.device)
             q = self.rotary(q, position) if q.shape[-1] else q
             k = self.rotary(k, position) if k.shape[-1] else k
         return [q, k, v], gates, inputs

@@ -100,6 +100,12 @@ class Mask:
             return self.start.to(device)[:, None] + steps  # (B, T)
         return (self.start + steps)[None]  # (1, T)
 
+    def positions_to_index(self, T: int, device: torch.device) -> Tensor | slice:
+        """The positions of T queries as an index of a table: a slice if all rows have the same."""
+        if self.segments is None and isinstance(self.start, int):
+            return slice(self.start, self.start + T)
+        return self.positions(T, device)
+
     def allowed(self, T: int, S: int, device: torch.device) -> Tensor | None:
         """(B or 1, 1, T or 1, S), True where a query may attend; None if every query sees all."""
         allowed = None if self.keys is None else self.keys[:, None, None, :]  # (B, 1, 1, S)

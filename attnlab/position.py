@@ -101,24 +101,28 @@ class RotaryPositions(nn.Module):
         cosines, sines = angles.cos(), sign * angles.sin()
         return (self.amplitude * cosines).to(dtype), (self.amplitude * sines).to(dtype)
 
-    def forward(self, x: Tensor, position: Tensor) -> Tensor:
-        """Rotate (B, H, T, D) by `position` (B or 1, T)."""
-        cosines, sines = self._tables_for(position)
-        cosines = cosines[position][:, None].to(x.dtype)  # (B or 1, 1, T, D)
-        sines = sines[position][:, None].to(x.dtype)
+    def forward(self, x: Tensor, position: Tensor | slice) -> Tensor:
+        """Rotate (B, H, T, D) by `position` (B or 1, T), or by a slice for all rows."""
+        cosines, sines = (table[position] for table in self._tables_for(position, x.device))
+        if isinstance(position, Tensor):
+            cosines, sines = cosines[:, None], sines[:, None]  # (B or 1, 1, T, D)
         half = x.shape[-1] // 2
         swapped = torch.cat([x[..., half:], x[..., :half]], dim=-1)
-        return x * cosines + swapped * sines
+        return x * cosines.to(x.dtype) + swapped * sines.to(x.dtype)
 
-    def _tables_for(self, position: Tensor) -> tuple[Tensor, Tensor]:
-        if torch.compiler.is_compiling():  # in training, where positions begin at 0
-            if position.shape[-1] <= len(self.cosines):
-                return self.cosines, self.sines
-            cosines, sines = self._tables(position.shape[-1])
-            return cosines.to(position.device), sines.to(position.device)
-        longest = int(position.max()) + 1 if position.numel() else 0
-        if longest > len(self.cosines):
-            self._grow(2 * longest, self.cosines.device)
+    def _tables_for(self, position: Tensor | slice, device: torch.device) -> tuple[Tensor, Tensor]:
+        if isinstance(position, slice):
+            longest = position.stop
+        elif torch.compiler.is_compiling():  # in training, where positions begin at 0
+            longest = position.shape[-1]
+        else:
+            longest = int(position.max()) + 1 if position.numel() else 0
+        if longest <= len(self.cosines):
+            return self.cosines, self.sines
+        if torch.compiler.is_compiling():
+            cosines, sines = self._tables(longest)
+            return cosines.to(device), sines.to(device)
+        self._grow(2 * longest, self.cosines.device)
         return self.cosines, self.sines
 
 

@@ -132,6 +132,10 @@ class KeyValues(State):
     """Tokens of the last append."""
 
     @property
+    def batch(self) -> int:  # for each step of decoding, so without a search for the first tensor
+        return len(self.k_buffer)
+
+    @property
     def slots(self) -> int:
         return self.longest - self.first
 
