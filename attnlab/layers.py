@@ -416,17 +416,21 @@ class Dropout(nn.Dropout):
 def initialize(module: nn.Module, std: float = 0.02) -> None:
     """Matrices and embeddings ~ N(0, std), biases 0; mechanisms and norms initialize themselves.
 
-    The projection before a short convolution and the output gate keep the size of their inputs.
-    With smaller ones `delta` and `gated_delta` hardly began to learn to recall (docs/log.md).
+    The projection before a short convolution keeps the size of its inputs, and output gates start
+    open, at 1. Otherwise `delta` and `gated_delta` hardly begin to learn to recall (docs/log.md).
     """
     if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
         nn.init.normal_(module.weight, std=std)
         if getattr(module, "bias", None) is not None:
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
     elif isinstance(module, MultiHead):  # after its parts
-        kept = [module.output_gate, module.project if module.convolution is not None else None]
-        for layer in (layer for layer in kept if layer is not None):
-            nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
+        if module.convolution is not None:
+            nn.init.normal_(module.project.weight, std=module.project.in_features**-0.5)
+        gate = module.output_gate
+        if gate is not None and gate.bias is None:
+            nn.init.normal_(gate.weight, std=gate.in_features**-0.5)
+        elif gate is not None and module.gate_function is F.silu:
+            nn.init.constant_(gate.bias, 1.2785)  # silu(1.2785) = 1
 
 
 def attention_per_layer(attention: str | list[str], layers: int) -> list[str]:

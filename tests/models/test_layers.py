@@ -54,6 +54,19 @@ def test_output_gate(attention: str, function: object) -> None:
     torch.testing.assert_close(gated, plain * function(gate(x)))
 
 
+@pytest.mark.parametrize("attention", ["gla", "gated_delta"])
+def test_output_gates_start_open(attention: str) -> None:
+    """Near 1, so that a fresh layer passes what its mechanism gives."""
+    torch.manual_seed(0)
+    config = StackConfig(vocabulary=11, context=16, width=WIDTH, layers=1, attention=attention)
+    model = Decoder(config)
+    (layer,) = (module for module in model.modules() if isinstance(module, MultiHead))
+    gate = layer.output_gate
+    assert gate is not None
+    opened = layer.gate_function(gate(torch.randn(5, WIDTH)))
+    torch.testing.assert_close(opened, torch.ones_like(opened), atol=0.5, rtol=0)
+
+
 def test_wrong_output_gate() -> None:
     for wrong in ("relu", "1", "null"):
         with pytest.raises(ValueError, match=r"output_gate is .*; give true or false or sigmoid"):
@@ -76,16 +89,6 @@ def test_first_steps_are_those_of_mamba2(kind: type[StepGate], per_channel: bool
     steps = -decay.flatten() / rates.expand(gate.shape).flatten()
     assert 0.99e-3 < float(steps.min()) < 2e-3
     assert 0.05 < float(steps.max()) < 0.101
-
-
-@pytest.mark.parametrize("width", [24, 96])
-def test_an_output_gate_begins_at_unit_size(width: int) -> None:
-    """silu(W x) is nearly 0 for small W, and then hardly anything passes or is learned."""
-    torch.manual_seed(0)
-    config = StackConfig(11, 16, width, layers=1, heads=HEADS, attention="gated_delta")
-    (layer,) = [part for part in Decoder(config).modules() if isinstance(part, MultiHead)]
-    assert layer.output_gate is not None
-    assert 0.8 < float(layer.output_gate(torch.randn(500, width)).detach().std()) < 1.2
 
 
 @pytest.mark.parametrize("width", [24, 96])
