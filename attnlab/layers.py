@@ -202,9 +202,9 @@ class MultiHead(nn.Module):
             q, k = self.latent.queries(q, position), self.latent.keys(k, position)
             v = k  # the same tensor, which a state holds once
         if self.rotary is not None:
-            position = mask.positions_to_index(x.shape[1], x.device)
-            q = self.rotary(q, position) if q.shape[-1] else q
-            k = self.rotary(k, position) if k.shape[-1] else k
+            tables = self.rotary.tables(mask.positions_to_index(x.shape[1], x.device), q)
+            q = self.rotary.rotate(q, tables) if q.shape[-1] else q
+            k = self.rotary.rotate(k, tables) if k.shape[-1] else k
         return [q, k, v], gates, inputs
 
     def _gates(self, x: Tensor) -> Gates:
@@ -401,9 +401,9 @@ class Block(nn.Module):
         return self._residual(x, self.feed_norm, self.feed_forward), BlockState(states[0], memory)
 
     def _residual(self, x: Tensor, norm: nn.Module, layer: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.norm_first:
-            return x + self.dropout(layer(norm(x)))
-        return norm(x + self.dropout(layer(x)))
+        change = layer(norm(x) if self.norm_first else x)
+        x = x + (self.dropout(change) if self.training else change)
+        return x if self.norm_first else norm(x)
 
 
 class Dropout(nn.Dropout):

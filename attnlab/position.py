@@ -103,26 +103,39 @@ class RotaryPositions(nn.Module):
 
     def forward(self, x: Tensor, position: Tensor | slice) -> Tensor:
         """Rotate (B, H, T, D) by `position` (B or 1, T), or by a slice for all rows."""
-        cosines, sines = (table[position] for table in self._tables_for(position, x.device))
-        if isinstance(position, Tensor):
-            cosines, sines = cosines[:, None], sines[:, None]  # (B or 1, 1, T, D)
+        return self.rotate(x, self.tables(position, x))
+
+    @staticmethod
+    def rotate(x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
+        cosines, sines = tables
         half = x.shape[-1] // 2
         swapped = torch.cat([x[..., half:], x[..., :half]], dim=-1)
-        return x * cosines.to(x.dtype) + swapped * sines.to(x.dtype)
+        return x * cosines + swapped * sines
 
-    def _tables_for(self, position: Tensor | slice, device: torch.device) -> tuple[Tensor, Tensor]:
+    def tables(self, position: Tensor | slice, like: Tensor) -> tuple[Tensor, Tensor]:
+        """What `rotate` needs for tensors of this device and type."""
+        cosines, sines = self._long_enough(position, like.device)
+        cosines, sines = cosines[position], sines[position]  # (B or 1, T, D), or (T, D)
+        if isinstance(position, Tensor):
+            cosines, sines = cosines[:, None], sines[:, None]
+        if cosines.dtype != like.dtype:
+            cosines, sines = cosines.to(like.dtype), sines.to(like.dtype)
+        return cosines, sines
+
+    def _long_enough(self, position: Tensor | slice, device: torch.device) -> tuple[Tensor, Tensor]:
+        cosines, sines = self.cosines, self.sines
         if isinstance(position, slice):
             longest = position.stop
         elif torch.compiler.is_compiling():  # in training, where positions begin at 0
             longest = position.shape[-1]
         else:
             longest = int(position.max()) + 1 if position.numel() else 0
-        if longest <= len(self.cosines):
-            return self.cosines, self.sines
+        if longest <= len(cosines):
+            return cosines, sines
         if torch.compiler.is_compiling():
             cosines, sines = self._tables(longest)
             return cosines.to(device), sines.to(device)
-        self._grow(2 * longest, self.cosines.device)
+        self._grow(2 * longest, cosines.device)
         return self.cosines, self.sines
 
 
