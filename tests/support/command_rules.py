@@ -217,11 +217,6 @@ RULES = (
     Rule("attnlab claims$", "copy"),
     Rule("attnlab claims --topic abilities", "--seeds 1", only_slow=True),  # trainings of minutes
     Rule("attnlab claims --topic effects", "--list"),  # runs SmolLM2 hundreds of times
-    Rule(  # tests/test_claims_*.py measure each of them; here they are found by their names
-        "attnlab claims (linear-cost|low-rank|positions-two-d|untrained-uniform) ",
-        "--list",
-        slow=True,
-    ),
     Rule("attnlab mechanisms check", "--examples 2", slow=True),
     # the bench
     Rule(
