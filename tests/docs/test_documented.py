@@ -72,6 +72,7 @@ def work_folder(filled_folder: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 COMMANDS_BY_PAGE = commands_by_page()
+STUDIO_PAGE = "docs/reference/studio-api.md"
 SLOW_PAGES = {
     "docs/benchmarks.md",
     "docs/course.md",
@@ -92,7 +93,7 @@ SLOW_PAGES = {
     "path",
     slow_unless(
         {*COMMANDS_BY_PAGE} - SLOW_PAGES,
-        [path for path in COMMANDS_BY_PAGE if path != "docs/studio.md"],
+        [path for path in COMMANDS_BY_PAGE if path != STUDIO_PAGE],
     ),
 )
 def test_commands_run(path: str, work_folder: Path) -> None:
@@ -126,14 +127,14 @@ def test_studio_commands_run(work_folder: Path) -> None:
     """Runs the curl commands against a running studio."""
     runner = CommandRunner(work_folder)
     with small_inputs(work_folder), start_studio(work_folder / "runs") as studio:
-        for command in runnable_commands("docs/studio.md"):
+        for command in runnable_commands(STUDIO_PAGE):
             line = at_studio(command.line, studio.port, studio.token)
             output = runner.run(replace(command, line=line))
             assert command.line != line or not command.line.startswith("curl")
             if "api/events" in line:
                 assert "event: " in output
         assert studio.interrupt() == 0
-    skip_if_packages_are_missing("docs/studio.md")
+    skip_if_packages_are_missing(STUDIO_PAGE)
 
 
 def slow_commands() -> list[DocumentedCommand]:

@@ -107,7 +107,7 @@ def test_the_typescript_types_are_up_to_date(tmp_path: Path) -> None:
 
 
 def test_the_documentation_names_every_status_and_limit() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "studio.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/reference/studio-api.md").read_text(encoding="utf-8")
     section = page.split("## For programs")[1].split("```")[0]
     expected = {*STATUS_DESCRIPTIONS, 405}  # an unknown method has no endpoint that declares it
     assert {int(number) for number in re.findall(r"\b[45]\d\d\b", section)} == expected
