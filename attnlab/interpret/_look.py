@@ -84,11 +84,16 @@ class LookResult:
         query: int | None = None,
     ) -> LookResult:
         """The same capture, whose page opens with this view and (by name) this layer, one captured
-        head of it (by number) and one selected query (by position)."""
+        head of it (by number) and one selected query (by position). With a view alone, it shows
+        that view of the head and the query that the page opens with anyway."""
         names = [layer.name for layer in self.panels[0].layers]
         for kind, name, valid in (("view", view, get_args(View)), ("layer", layer, names)):
             if name is not None and name not in valid:
                 raise ValueError(f"no {kind} {name!r}; give one of {', '.join(valid)}")
+        opening = self.capture.initial_view
+        if layer is None and head is None and query is None and opening is not None:
+            initial = replace(opening, view=cast(View, view))
+            return LookResult(replace(self.capture, initial_view=initial), self.source, self.model)
         index = 0 if layer is None else names.index(layer)
         heads = self.panels[0].layers[index].heads
         if head is not None and head not in heads:

@@ -103,6 +103,8 @@ def test_open_at_checks_head_and_query() -> None:
     assert pack(moved.capture)[0]["opening"] == {
         "view": "matrix", "layer": 0, "head": 1, "query": 3,
     }  # fmt: skip
+    # another view of the head that the page opens with
+    assert moved.open_at("heads").capture.initial_view == InitialView("heads", 0, 1, 3)
     with pytest.raises(ValueError, match=r"no head 2 in blocks\.0; give one of 0, 1"):
         seen.open_at("heads", head=2)
     with pytest.raises(ValueError, match=f"no query {N}; give 0 to {N - 1}"):

@@ -204,7 +204,7 @@ def test_initial_view(tmp_path: Path) -> None:
     again = look(tmp_path / "one.attnlab")
     assert again.capture.initial_view == opened.capture.initial_view
     assert again.open_at("matrix").packed[0]["opening"] == {
-        "view": "matrix", "layer": 0, "head": None, "query": None,
+        "view": "matrix", "layer": len(names) - 1, "head": None, "query": None,
     }  # fmt: skip
     with pytest.raises(ValueError, match=r"no view 'crosses'; give one of heads, "):
         result.open_at("crosses")

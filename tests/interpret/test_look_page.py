@@ -277,7 +277,7 @@ def test_every_view_is_saved_for_a_column_of_a_paper(
 def test_the_page_opens_on_the_most_interesting_head(
     pages: dict[str, Path], watched: Watched
 ) -> None:
-    """One head, one token, and a sentence; a link to another view has none of them."""
+    """One head, one token, and a sentence, also in a link to a view; other links hold all."""
     page = watched.open(pages["pronoun"])
     chips = page.get_by_role("group", name="Interesting heads").get_by_role("button")
     assert chips.first.get_attribute("aria-pressed") == "true"
@@ -291,7 +291,10 @@ def test_the_page_opens_on_the_most_interesting_head(
     assert chips.nth(1).get_attribute("aria-pressed") == "true"
     page.wait_for_function("() => location.hash.includes('heads=')")
     page.goto("about:blank")
-    watched.open(pages["pronoun"], "#view=heads")
+    watched.open(pages["pronoun"], "#view=matrix")
+    assert finding.inner_text() == "Layer 1, head 1: “it” attends mostly to “animal” (64%)."
+    page.goto("about:blank")
+    watched.open(pages["pronoun"], "#view=heads&layer=0")
     assert "attention from" in finding.inner_text()
     watched.check()
 
@@ -326,7 +329,9 @@ def test_two_panels_open_on_their_difference(watched: Watched, tmp_path: Path) -
     page = watched.open(pronoun_result(second=True).save(tmp_path / "two.html"))
     assert selected_view(page) == "compare"
     finding = page.locator(".finding").inner_text()
-    assert finding.startswith("Layer 1, head 1 of model and other, change ")
+    assert re.match(
+        r"Layer 1, head 1 of model and other: “\w+” attends \d+ points (more|less) to ", finding
+    )
     assert finding.endswith("It changed most of the 6 heads.")
     watched.check()
 

@@ -55,8 +55,11 @@ describe('the URL fragment', () => {
     expect(initial).toEqual({ ...DEFAULTS, view: 'cross', layer: 7, heads: [3], queries: [5] });
     for (const empty of ['', '#', '#unknown=1']) expect(parseAddress(empty, initial)).toBe(initial);
     expect(formatAddress(initial, initial)).toBe('');
-    expect(formatAddress(DEFAULTS, initial)).toBe('view=heads');
-    expect(parseAddress('view=heads', initial)).toEqual(DEFAULTS);
+    expect(formatAddress(DEFAULTS, initial)).toBe('view=heads&layer=0');
+    expect(parseAddress('view=heads&layer=0', initial)).toEqual(DEFAULTS);
+    // a view alone: of the head and the token that the page opens with
+    expect(parseAddress('view=image', initial)).toEqual({ ...initial, view: 'image' });
+    expect(formatAddress({ ...initial, view: 'image' }, initial)).toBe('view=image');
     expect(parseAddress('layer=2', initial)).toEqual({ ...DEFAULTS, layer: 2 }); // no head 3
     fc.assert(
       fc.property(choices, (one) => {

@@ -94,16 +94,19 @@ export function initialChoices(header: Header): Choices {
   };
 }
 
-// An address without choices means the initial ones; any other holds all that differs from DEFAULTS,
-// so that a link never mixes with the head and the token that a page opens with.
+// An address with nothing but a view shows that view of the head and the token that the page opens with.
+// Any other holds all that differs from DEFAULTS, so that a link never mixes with them.
 export function formatAddress(choices: Choices, initial: Choices): string {
-  if (formatFragment(choices, initial) === '') return '';
-  return formatFragment(choices) || `view=${DEFAULTS.view}`;
+  const ownView = formatFragment(choices, { ...initial, view: choices.view }) === '';
+  if (ownView) return choices.view === initial.view ? '' : `view=${choices.view}`;
+  const text = formatFragment(choices);
+  return /^(view=\w+)?$/.test(text) ? `${text || `view=${DEFAULTS.view}`}&layer=${choices.layer}` : text;
 }
 
 export function parseAddress(fragment: string, initial: Choices): Choices {
-  const isEmpty = ![...parseFields(fragment).keys()].some((name) => Object.hasOwn(DEFAULTS, name));
-  return isEmpty ? initial : parseFragment(fragment);
+  const names = [...parseFields(fragment).keys()].filter((name) => Object.hasOwn(DEFAULTS, name));
+  const start = names.every((name) => name === 'view') ? initial : DEFAULTS;
+  return names.length ? parseFragment(fragment, start) : initial;
 }
 
 // Formats choices like "view=matrix&layer=3&heads=0-2.5": only those that differ from `defaults`, always

@@ -11,7 +11,7 @@ export function ClaimPreset({ preset }: { preset: Preset }) {
     <section class="tried" aria-label={preset.title}>
       <h3>{preset.title}</h3>
       <p class="try">
-        <FormattedText text={preset.text} />{' '}
+        <FormattedText letters text={preset.text} />{' '}
         <button
           type="button"
           class="plainly"

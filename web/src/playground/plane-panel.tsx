@@ -71,10 +71,10 @@ export function PlanePanel({ state, change, statements }: Props) {
       </div>
       <p class="claim-statement">
         <span class="dim">Claim {preset.id}: </span>
-        <FormattedText text={statements.get(preset.id) ?? ''} />
+        <FormattedText letters text={statements.get(preset.id) ?? ''} />
       </p>
       <p class="try">
-        <FormattedText text={preset.text} />{' '}
+        <FormattedText letters text={preset.text} />{' '}
         <span class="dim small">
           Run it: <code>attnlab claims show {preset.id}</code>
         </span>

@@ -7,7 +7,8 @@ import { formatPercent, formatShort } from './number-format';
 import { FormattedText } from './page-frame';
 import type { PlotColors } from './plot-colors';
 import { formatEstimate, numberFormat, type Bar, type Bars } from './plot-data';
-import { flatText, plainText } from './text-format';
+import { flatText } from './math-text';
+import { plainText } from './text-format';
 import { isDrawable, createScale, type Scale } from './scales';
 import { toggleHidden, type FigureOptions } from './figure-options';
 

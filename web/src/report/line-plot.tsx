@@ -6,7 +6,8 @@ import { linesLayout, nearestStop, pointsAt, type Layout } from './line-layout';
 import { FormattedText } from './page-frame';
 import { lineStyle, type PlotColors } from './plot-colors';
 import { formatEstimate, numberFormat, type Lines, type Mark } from './plot-data';
-import { flatText, plainText } from './text-format';
+import { flatText } from './math-text';
+import { plainText } from './text-format';
 import { toggleHidden, type FigureOptions } from './figure-options';
 
 const MAX_DOTS = 40; // a line with more points has no dots

@@ -64,6 +64,7 @@ test('round ticks', () => {
   expect(axis(1, 10000, true)).toEqual(['1', '10', '100', '1,000', '10,000']);
   expect(axis(1e-16, 1, true)[0]).toBe('10⁻¹⁵');
   expect(axis(2, 60, true)).toEqual(['2', '5', '10', '20', '50']);
+  expect(axis(20992, 166208, true)).toEqual(['50,000', '100,000']); // not 110,000, 120,000, ... too
   expect(axis(99, 101, true).length).toBeGreaterThan(2);
   expect(axis(-2e9, 2e9)).toContain('2e9');
 });

@@ -6,7 +6,8 @@ import { PageContext } from '../shared/page-address';
 import { theme, type Mode } from '../shared/theme';
 import { useColorMode, type ModeChoice } from '../shared/color-mode';
 import { COLORS } from './plot-colors';
-import { splitScripts } from './text-format';
+import { Formula } from './formula';
+import { splitMath } from './math-text';
 
 const NAMES = ['page', 'card', 'ink', 'dim', 'rule', 'accent', 'warn', 'good', 'found'];
 const EDGE = { light: '#8a8d92', dark: '#74787f' };
@@ -94,19 +95,18 @@ export function setColors(mode: Mode): void {
   style.setProperty('--edge', EDGE[mode]);
 }
 
-// Text with subscripts and superscripts.
-export function FormattedText({ text }: { text: string }) {
+// Text whose formulas are typeset. With `letters`, single letters are variables, as in claims.
+export function FormattedText({ text, letters }: { text: string; letters?: boolean }) {
   return (
     <bdi>
-      {splitScripts(text).map(({ kind, text: piece }, i) => {
-        if (kind === 'text') return piece;
-        return kind === 'sub' ? <sub key={i}>{piece}</sub> : <sup key={i}>{piece}</sup>;
-      })}
+      {splitMath(text, letters).map((piece, i) =>
+        piece.kind === 'text' ? piece.text : <Formula key={i} node={piece.node} />,
+      )}
     </bdi>
   );
 }
 
-export function NamedBlock({ name, children }: { name: string; children: ComponentChildren }) {
+export function NamedBlock({ name, children }: { name: ComponentChildren; children: ComponentChildren }) {
   return (
     <div>
       <h3>{name}</h3>

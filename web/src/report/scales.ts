@@ -68,7 +68,7 @@ export function createTicks(scale: Scale, log: boolean, count: number, percent =
 
 // Keeps as many of 1, 2, ... 9, 10, 20, ... as fit: 1, 2, 5, 10, ... or 1, 10, ...
 function roundValues(values: number[], count: number): number[] {
-  const first = (value: number): number => Number(value.toExponential(6)[0]);
+  const first = (value: number): number => Number(value.toExponential(6).split('e')[0]);
   const some = values.length > count ? values.filter((value) => [1, 2, 5].includes(first(value))) : values;
   return some.length > 1.6 * count ? some.filter((value) => first(value) === 1) : some;
 }
@@ -76,9 +76,9 @@ function roundValues(values: number[], count: number): number[] {
 const RAISED: Record<string, string> = { '-': '⁻' };
 Array.from('⁰¹²³⁴⁵⁶⁷⁸⁹').forEach((sign, digit) => (RAISED[digit] = sign));
 
-// 0.01, 1, 100, 10,000; then 10⁵
+// 0.01, 1, 100, 100,000; then 10⁶
 function powerText(value: number): string {
   const power = Math.round(Math.log10(value));
-  if ((power >= -3 && power <= 4) || Number(`1e${power}`) !== value) return formatShort(value);
+  if ((power >= -3 && power <= 5) || Number(`1e${power}`) !== value) return formatShort(value);
   return `10${Array.from(String(power), (sign) => RAISED[sign]).join('')}`;
 }

@@ -11,7 +11,8 @@ import { LinesDrawing } from './line-plot';
 import { formatPercent, formatShort } from './number-format';
 import { fileColors, lineStyle, type PlotColors } from './plot-colors';
 import type { Bars, Heatmap, Lines, Plot } from './plot-data';
-import { flatText, plainText } from './text-format';
+import { flatText } from './math-text';
+import { plainText } from './text-format';
 import type { FigureOptions } from './figure-options';
 
 const [TITLE, TITLE_ROW, TEXT, ROW, EDGE, TOP] = [13.5, 19, 11.5, 19, 12, 34];

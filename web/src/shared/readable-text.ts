@@ -174,7 +174,7 @@ export function sensible(value: number, bound = 0): string {
 }
 
 export function percent(value: number): string {
-  return `${number(value * 100, Math.abs(value) < 0.1 ? 2 : 1)} %`;
+  return `${number(value * 100, Math.abs(value) < 0.1 ? 2 : 1).replace(/\.0+$/, '')}%`;
 }
 
 // "64%" for a sentence; small ones keep a digit.

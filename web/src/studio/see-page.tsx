@@ -112,7 +112,7 @@ function Prediction({ result }: { result: SeeResponse }) {
       </p>
       <div class="prediction">
         <Figure
-          plot={{ kind: 'bars', y: 'probability', values, marks: [], literal: true }}
+          plot={{ kind: 'bars', y: 'probability', values, marks: [], literal: true, percent: true }}
           title="Predicted classes"
           options={options}
           change={setOptions}

@@ -79,7 +79,8 @@ export function Controls(props: ControlsProps) {
             aria-expanded={expanded}
             onClick={() => setExpanded(!expanded)}
           >
-            {expanded ? 'Fewer options' : 'More options'}
+            {expanded ? 'Fewer' : 'More'}
+            <span class="wide"> options</span>
           </button>
         )}
       </div>

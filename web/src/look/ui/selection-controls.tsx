@@ -167,7 +167,7 @@ export function SelectedTokens({ choices, change }: ControlsProps) {
   if (!counts.length) return null;
   return (
     <span class="group">
-      <span class="dim">{counts.join(' and ')} selected</span>
+      <span class="dim wide">{counts.join(' and ')} selected</span>
       <button
         type="button"
         title="Clear the selection. Key: Escape"

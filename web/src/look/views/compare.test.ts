@@ -73,7 +73,7 @@ describe('comparing', () => {
     expect(difference.values[7]).toBeCloseTo((b[7] - a[7]) / largestDifference, 5);
     expect(drawingTexts(drawing)).toContain('trained: layer 1, head 2');
     expect(drawingTexts(drawing)).toContain('Difference: the second map minus the first');
-    expect(drawing.summary).toMatch(/^Layer 1, head 2 of trained and untrained, change/);
+    expect(drawing.summary).toMatch(/^Layer 1, head 2 of trained and untrained: “.+” attends \d+ points (more|less) to “.+” in untrained\./);
   });
 
   it('shows the difference for common tokens only, and counts them', async () => {

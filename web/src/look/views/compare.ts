@@ -3,9 +3,10 @@
 
 import type { Capture } from '../capture';
 import type { Choices } from '../choices';
+import type { Side } from '../capture-format';
 import { headName, sideName } from '../names';
 import type { Item } from '../prepare-weights';
-import { number } from '../../shared/readable-text';
+import { inCell, isolate, number, quoted, sensible } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import { rankHeads, rankingNeeds, type Ranking } from './head-change';
@@ -196,14 +197,34 @@ function summarize(
     : `Most of ${all} changed ${layerTitle(left.side, first.layer).toLowerCase()}, head ${
       headName(left.side.layers[first.layer], first.head)} (${
       ranking.exact ? '' : 'about '}${number(first.change, 2)}).`;
-  const largest = difference ? `, largest difference ${number(difference.fullColorValue, 2)}` : '';
-  const head = change === null ? '' : `, change ${number(change, 2)}`;
-  return [`${describePair(pair)}${head}${largest}.`, rank].filter(Boolean).join(' ');
+  const largest = difference ? describeLargest(pair, difference) : '';
+  const head = largest ? `: ${largest}` : change === null ? '' : `, change ${number(change, 2)}`;
+  return [`${describePair(pair)}${head}.`, rank].filter(Boolean).join(' ');
+}
+
+// "“play” attends 36 points more to “[CLS]” in the second text"
+function describeLargest({ left, right }: ComparedPair, { values, rows, columns }: HeatmapPanel): string {
+  const at = values.reduce((best, value, i) => (Math.abs(value) > Math.abs(values[best]) ? i : best), 0);
+  const value = values[at];
+  if (!value) return '';
+  const [query, key] = [rows[Math.floor(at / columns.length)], columns[at % columns.length]];
+  const size = Math.abs(value);
+  const points = left.side.layers[left.layer].normalised && right.side.layers[right.layer].normalised ? `${number(100 * size, size < 0.1 ? 1 : 0)} points`
+    : sensible(size);
+  return `${quoted(query.text)} attends ${points} ${value > 0 ? 'more' : 'less'} to ${quoted(key.text)} in ${
+    shortNames(left.side, right.side)[1]}`;
+}
+
+// The names of both sides without a beginning that they share, such as that of the model.
+function shortNames(left: Side, right: Side): [string, string] {
+  const [one, other] = [left.label.split(', '), right.label.split(', ')];
+  if (one.length < 2 || other.length < 2 || one[0] !== other[0]) return [sideName(left), sideName(right)];
+  return [one, other].map((parts) => isolate(inCell(`the ${parts.slice(1).join(', ')}`))) as [string, string];
 }
 
 const describePair = ({ left, right }: ComparedPair): string => {
   const [one, other] = [describeHeads(left), describeHeads(right)];
-  const names = `${sideName(left.side)} and ${sideName(right.side)}`;
+  const names = shortNames(left.side, right.side).join(' and ');
   return one === other ? `${capitalize(one)} of ${names}`
     : `${sideName(left.side)}, ${one}, and ${sideName(right.side)}, ${other}`;
 };

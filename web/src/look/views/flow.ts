@@ -5,7 +5,7 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import type { Picture, Side } from '../capture-format';
 import { maxAbs, prepareWeights, sumRows } from '../prepare-weights';
-import { inCell, isolate, number, quoted, whole } from '../../shared/readable-text';
+import { inCell, isolate, number, quoted, sensible, whole, wholePercent } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import {
@@ -30,6 +30,7 @@ const GAP = 24;
 const WIDE_PIXELS = 980; // wider pages show the matrix beside the texts
 const MAX_MATRIX_PIXELS = 640;
 const PICTURE_PIXELS = 320; // pixels
+const LEAST_SHARE = 0.01; // a token with less is not in the sentence
 
 const NAMES: Record<FlowKind, string> = {
   rollout: 'Rollout', gradient: 'Gradient-weighted attention',
@@ -163,7 +164,7 @@ function keysPart(
   const { choices, measure } = frame;
   const sequence = side.sequences[flowMatrix.info.keys];
   const largest = maxAbs(row);
-  const heading = paragraph(`${title}; the highest is ${number(largest, 3)}`, x, y, w, 12, measure);
+  const heading = paragraph(`${title}; the highest is ${sensible(largest)}`, x, y, w, 12, measure);
   const top = y + heading.height + 6;
   if (sequence.image) {
     const picture = picturePart(frame, scene, row, id, { x, y: top, w });
@@ -265,9 +266,12 @@ function explain(scene: FlowScene, choices: Choices): string {
 
 function summarize(scene: FlowScene, choices: Choices): string {
   const { row, flowMatrix, side } = scene;
-  const strongest = Array.from(row.keys()).filter((i) => row[i] !== 0)
+  const total = row.reduce((sum, value) => sum + Math.abs(value), 0);
+  const strongest = Array.from(row.keys()).filter((i) => Math.abs(row[i]) > LEAST_SHARE * total)
     .sort((a, b) => Math.abs(row[b]) - Math.abs(row[a])).slice(0, 3);
-  const list = strongest.map((i) => `${quoted(flowMatrix.keys[i].text)} (${number(row[i], 3)})`).join(', ');
+  const share = (value: number): string => (
+    choices.flow === 'rollout' ? wholePercent(value) : sensible(value));
+  const list = strongest.map((i) => `${quoted(flowMatrix.keys[i].text)} (${share(row[i])})`).join(', ');
   return `${NAMES[choices.flow]} up to ${layerTitle(side, flowMatrix.layer).toLowerCase()}: ${
     queryName(scene)} attends most to ${list || 'nothing'}.`;
 }

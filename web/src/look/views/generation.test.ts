@@ -97,7 +97,7 @@ describe('generation', () => {
     expect(read[3].label).toContain('next token');
     expect(read.map(({ pick }) => pick?.step)).toEqual([undefined, 1, 2, 3, 4]);
     expect(drawing.summary).toMatch(
-      /^After 3 tokens, “·away” follows with probability 50.0 %, the most likely\./,
+      /^After 3 tokens, “·away” follows with probability 50%, the most likely\./,
     );
     expect(drawing.summary).toContain('Perplexity of the generated part: 2.00.');
   });
@@ -117,7 +117,7 @@ describe('generation', () => {
     ]);
     const drawing = generation.draw(await loadFrame(generation, one, { step: 3 }));
     expect(drawingTexts(drawing).filter((text) => text === '◂ actual')).toHaveLength(1);
-    expect(drawing.summary).toContain('“·and” is most likely (50.0 %)');
+    expect(drawing.summary).toContain('“·and” is most likely (50%)');
     expect(nextTokenCandidates(next, one.header.sides[0], 5).some(({ isActual }) => isActual)).toBe(
       false,
     );
@@ -148,7 +148,7 @@ describe('generation', () => {
     const next = drawing.targetAt?.(first.x + first.w * 1.5, first.y + 5);
     expect(next?.pick).toEqual({ step: 3 });
     expect(next?.preview).toEqual({ step: 3 });
-    expect(next?.tooltip?.()).toEqual(['“·away”, token 3', 'probability 50.0 %']);
+    expect(next?.tooltip?.()).toEqual(['“·away”, token 3', 'probability 50%']);
     expect(drawing.targetAt?.(first.x + first.w * 3.5, first.y + 5)?.label).toBe(
       'Prediction after the text',
     );

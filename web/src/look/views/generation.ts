@@ -85,11 +85,8 @@ function draw(frame: Frame): Drawing {
   const scene = makeScene(capture, choices);
   const { side, next, step, prepared } = scene;
   const inner = width - 2 * PADDING;
-  const introduction = paragraph(describeStep(scene), PADDING, PADDING, inner, 15, measure,
-    { fill: 'ink' });
-  const timelineBlock = timeline({ side, next, step, x: PADDING,
-    y: PADDING + introduction.height + 8, w: inner });
-  const top = PADDING + introduction.height + 8 + timelineBlock.height + GAP;
+  const timelineBlock = timeline({ side, next, step, x: PADDING, y: PADDING, w: inner });
+  const top = PADDING + timelineBlock.height + GAP;
   const sideBySide = width >= WIDE_PIXELS;
   const textWidth = sideBySide ? Math.floor(inner * 0.64) : inner;
   const textBlock = makeText(scene, frame, top, textWidth);
@@ -101,7 +98,7 @@ function draw(frame: Frame): Drawing {
   return {
     width, height: Math.max(top + textBlock.height,
       candidateBlock.y + candidateBlock.height) + PADDING,
-    marks: [...introduction.marks, ...timelineBlock.marks, ...textBlock.marks,
+    marks: [...timelineBlock.marks, ...textBlock.marks,
       ...candidateBlock.marks],
     targets: [timelineBlock.currentTarget, ...textBlock.targets, ...candidateBlock.targets],
     targetAt: timelineBlock.targetAt,
@@ -157,7 +154,7 @@ function describeAttention({ prepared, side, layer, step, generated,
   row }: GenerationScene): string {
   const layerAndHead = `${layerTitle(side, layer)}, ${meanHead(prepared).name}`;
   return `Attention of ${quoted(generated[step - 1].text)} (token ${step - 1}), which predicts the next `
-    + `token. ${layerAndHead}; the highest bar is ${number(maxAbs(row), 3)}.`;
+    + `token. ${layerAndHead}; the highest bar is ${sensible(maxAbs(row))}.`;
 }
 
 function tokenTarget(
@@ -203,7 +200,7 @@ function summarize(scene: GenerationScene, candidates: Candidate[]): string {
   let strongest = 0;
   row.forEach((value, i) => { if (Math.abs(value) > Math.abs(row[strongest])) strongest = i; });
   const attention = maxAbs(row) > 0
-    ? `Most attention goes to ${quoted(prepared.keys[strongest].text)} (${number(row[strongest], 3)}).` : '';
+    ? `Most attention goes to ${quoted(prepared.keys[strongest].text)} (${sensible(row[strongest])}).` : '';
   const rank = candidates.find((each) => each.isActual)?.rank ?? 0;
   const rankText = rank > 0 ? `The actual token is number ${rank + 1} among the candidates.` : '';
   return [describeStep(scene), rankText, attention,

@@ -10,7 +10,8 @@ export const TITLE_HEIGHT = 24; // height of the title
 export const SWATCH_HEIGHT = 18;
 export const SWATCH_WIDTH = 44; // width of one head in the legend
 const MAX_WIDTH = 1040;
-const ROW_HEIGHT = { min: 13, max: 26 };
+const WIDE = 900; // from here on, high rows have larger text
+const ROW_HEIGHT = { min: 13, max: 34 };
 const STRIP_WIDTH = 96; // width of the strip with the weights of each head, in pixels
 const BOLD_FACTOR = 1.1; // how much wider bold text is
 const COLUMN_NAMES_HEIGHT = 22; // height of the column names
@@ -48,7 +49,7 @@ export function layOutHeads(frame: Frame, layer: number): HeadsLayout {
   const rows = Math.max(prepared.queries.length, prepared.keys.length);
   const freeHeight = (frame.height - top - PADDING) / rows;
   const rowHeight = Math.max(ROW_HEIGHT.min, Math.min(ROW_HEIGHT.max, Math.floor(freeHeight)));
-  const fontSize = Math.min(14, rowHeight - 2);
+  const fontSize = Math.min(14, rowHeight - 2) + Math.max(0, Math.floor((Math.min(frame.width, MAX_WIDTH) >= WIDE ? rowHeight - 26 : 0) / 2));
   const strip = Math.min(STRIP_WIDTH, width * 0.12);
   const cell = Math.max(2, Math.min(8, Math.floor(strip / displayed.length)));
   const cellWidth = displayed.length > strip / 2 ? 0 : cell;

@@ -18,7 +18,7 @@ import {
   weightMarks,
 } from './heads-marks';
 import { tokenTargets } from './heads-targets';
-import { displayedHeads, meanHead, strongestLines, type LineSet } from './strongest-lines';
+import { displayedHeads, meanHead, strongestLines, type DisplayedHead, type LineSet } from './strongest-lines';
 
 export function weightsNeeded(choices: Choices, layer: number): Need[] {
   return [
@@ -105,8 +105,11 @@ function summarize(
 }
 
 // "head 1: “it” attends mostly to “animal” (64%)"
-export function describeQuery(prepared: PreparedWeights, query: number): string {
-  const mean = meanHead(prepared);
+export function describeQuery(
+  prepared: PreparedWeights,
+  query: number,
+  mean: DisplayedHead = meanHead(prepared),
+): string {
   const row = mean.row(query);
   const order = Array.from(row.keys())
     .filter((key) => row[key] !== 0)

@@ -149,7 +149,7 @@ function explain(scene: ImageScene, choices: Choices): string {
 
 function summarize(scene: ImageScene, top: number[]): string {
   const { weights, image, prepared, side, layer } = scene;
-  const list = top.map((token) => `${tokenName(scene, token)} (${number(weights[token], 2)})`)
+  const list = top.map((token) => `${tokenName(scene, token)} (${sensible(weights[token])})`)
     .join(', ');
   return `${layerTitle(side, layer)}, ${meanHead(prepared).name}: ${queryName(scene)} attends most to ${
     list || 'no patch'}; ${percent(fractionOnPatches(weights, image))} of its attention goes to patches.`;

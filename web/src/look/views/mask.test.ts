@@ -99,7 +99,7 @@ describe('the mask view', () => {
     const file = capture(5, 5, (t, s) => s <= t && s > 0);
     const drawing = mask.draw(await loadFrame(mask, file));
     expect(drawing.summary).toBe('Layer 0, mask: Causal: a token may attend to itself and to earlier '
-      + 'tokens, except 1 padding key. 10 of 25 pairs allowed, 40.0 %.');
+      + 'tokens, except 1 padding key. 10 of 25 pairs allowed, 40%.');
     const lines = drawing.marks.flatMap((mark) => (mark.kind === 'lines' ? [mark] : []));
     const [dashes, crosses] = [lines[lines.length - 2], lines[lines.length - 1]];
     expect(dashes.opacities).toHaveLength(10); // one for each pair that is forbidden
@@ -114,7 +114,7 @@ describe('the mask view', () => {
     const drawing = mask.draw(frame);
     expect(mask.needs(file, frame.choices)).toEqual([]);
     expect(drawing.summary).toContain('Every query may attend to every key.');
-    expect(drawing.summary).toContain('12 of 12 pairs allowed, 100.0 %.');
+    expect(drawing.summary).toContain('12 of 12 pairs allowed, 100%.');
     expect(drawingTexts(drawing)).not.toContain('masked');
     expect(mask.table(frame).rows).toEqual([0, 1, 2].map((i) => [i, `t${i}`, 4, 1, '0–3']));
     expect(layoutProblems(drawing)).toEqual([]);

@@ -2,10 +2,10 @@
 
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
-import { count, number } from '../../shared/readable-text';
+import { count, sensible } from '../../shared/readable-text';
 import type { Table } from '../../shared/table-type';
 import type { Drawing, Frame, Mark, Need, View } from '../view';
-import { missingLayers, weightsNeeded } from './heads';
+import { describeQuery, missingLayers, weightsNeeded } from './heads';
 import {
   LABEL_HEIGHT,
   LEGEND_HEIGHT,
@@ -72,10 +72,16 @@ function summarize({ prepared, displayed, window, largest }: MatrixLayout, frame
   const visiblePart = zoomed
     ? `, queries ${window[0]} to ${window[1]} and keys ${window[2]} to ${window[3]} of `
     : ', ';
+  const title = layerTitle(side, frame.choices.layer);
+  const selected = prepared.queries.flatMap((item, i) =>
+    item.tokens.some((token) => frame.choices.queries.includes(token)) ? [i] : [],
+  );
+  if (!zoomed && selected.length === 1)
+    return `${title}, ${describeQuery(prepared, selected[0], displayed)}.`;
   return (
-    `${layerTitle(side, frame.choices.layer)}, ${displayed.name}${visiblePart}` +
+    `${title}, ${displayed.name}${visiblePart}` +
     `${prepared.queries.length} queries (rows) by ` +
-    `${count(prepared.keys.length, 'key')} (columns); the largest weight is ${number(largest)}.`
+    `${count(prepared.keys.length, 'key')} (columns); the largest weight is ${sensible(largest)}.`
   );
 }
 

@@ -6,7 +6,7 @@ import type { Choices } from '../choices';
 import type { LayerInfo, Token } from '../capture-format';
 import { headName } from '../names';
 import { selectedHeads } from '../prepare-weights';
-import { count, number, rounded } from '../../shared/readable-text';
+import { count, number, sensible } from '../../shared/readable-text';
 import { layerTitle } from './marks';
 import { keyVector, vectorNorm, roundingBound, computeScores, valueVector,
   type Scores } from './attention-scores';
@@ -81,24 +81,24 @@ export function calculationSteps({ layer, key, scores, product, v,
   const { dots, bias, softmax, captured, allowed, errorBound } = scores;
   if (dots && scores.scores && product) {
     const { scale } = layer;
-    addStep(`q · k, ${count(product.length, 'product')}`, number(dots[key], 5));
-    if (scale !== null) addStep(`× scale ${number(scale, 5)}`, number(dots[key] * scale, 5));
-    if (bias) addStep(`+ bias ${number(bias[key], 5)}`, number(scores.scores[key], 5));
+    addStep(`q · k, ${count(product.length, 'product')}`, number(dots[key], 2));
+    if (scale !== null) addStep(`× scale ${number(scale, 3)}`, number(dots[key] * scale, 3));
+    if (bias) addStep(`+ bias ${number(bias[key], 3)}`, number(scores.scores[key], 3));
   }
   addStep('mask', allowed[key] ? 'allowed' : 'masked');
   if (softmax) {
     const allowedCount = allowed.reduce((sum, may) => sum + may, 0);
-    addStep(`softmax, ${count(allowedCount, 'key')}`, number(softmax[key], 6));
+    addStep(`softmax, ${count(allowedCount, 'key')}`, sensible(softmax[key], 0));
   }
-  addStep('captured weight', rounded(captured[key], errorBound(key)));
+  addStep('captured weight', sensible(captured[key], errorBound(key)));
   if (softmax) {
     const difference = softmax[key] - captured[key];
     const reason = Math.abs(difference) <= roundingBound ? 'only rounding' : 'more than rounding';
     addStep('difference', `${number(difference, 6)}, ${reason}`);
   }
   if (v) {
-    addStep('norm of the value', number(vectorNorm(v), 5));
-    addStep('weight × norm', number(captured[key] * vectorNorm(v), 5));
+    addStep('norm of the value', number(vectorNorm(v), 2));
+    addStep('weight × norm', number(captured[key] * vectorNorm(v), 2));
   }
   return steps;
 }

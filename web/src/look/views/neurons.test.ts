@@ -96,8 +96,8 @@ describe('the numbers', () => {
     expect(column(table, 'key', 'score')).toEqual([1.5, 1]);
     expect(column(table, 'key', 'softmax')[0]).toBeCloseTo(0.6224593, 6);
     const texts = drawingTexts(neurons.draw(frame));
-    expect(texts).toContain('7.00000'); // norm of (2, 3, 6)
-    expect(texts).toContain('4.35722'); // times the weight
+    expect(texts).toContain('7.00'); // norm of (2, 3, 6)
+    expect(texts).toContain('4.36'); // times the weight
     expect(texts.some((text) => text.endsWith('only rounding'))).toBe(true);
   });
 

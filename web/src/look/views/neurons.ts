@@ -117,10 +117,10 @@ function keyTooltip(pair: QueryKeyPair, key: number): string[] {
 function summarize(pair: QueryKeyPair): string {
   const { scores, key } = pair;
   const [from, to] = [quoted(pair.queries[pair.query].text), quoted(pair.keys[key].text)];
-  const parts = [`captured weight ${number(scores.captured[key])}`];
-  if (scores.softmax) parts.unshift(`softmax ${number(scores.softmax[key])}`);
+  const parts = [`captured weight ${sensible(scores.captured[key])}`];
+  if (scores.softmax) parts.unshift(`softmax ${sensible(scores.softmax[key])}`);
   if (!scores.allowed[key]) parts.unshift('masked');
-  if (scores.scores) parts.unshift(`score ${number(scores.scores[key])}`);
+  if (scores.scores) parts.unshift(`score ${number(scores.scores[key], 2)}`);
   return `${pair.title}: from ${from} to ${to}, ${parts.join(', ')}.`;
 }
 

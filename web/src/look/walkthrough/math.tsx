@@ -6,7 +6,7 @@ type Children = { children?: ComponentChildren };
 
 export const Vec = ({ children }: Children) => <mi class="vector">{children}</mi>;
 export const Var = ({ children }: Children) => <mi>{children}</mi>;
-export const Op = ({ children }: Children) => <mo>{children}</mo>;
+export const Op = ({ children }: Children) => <mo stretchy={false}>{children}</mo>;
 export const Num = ({ children }: Children) => <mn>{children}</mn>;
 export const Word = ({ children }: Children) => <mtext>{children}</mtext>;
 

@@ -28,7 +28,7 @@ export function WalkthroughPage({ frame, mode, change }: PageProps) {
     <div class="walk" data-stage={stage.id}>
       <p class="walk-place">
         The path of <b>{quoted(walk.queries[walk.query].text)}</b> through{' '}
-        {layerTitle(walk.side, walk.index)}, head {headName(walk.layer, walk.head)}
+        {layerTitle(walk.side, walk.index).toLowerCase()}, head {headName(walk.layer, walk.head)}
       </p>
       <Path walk={walk} at={at} go={go} />
       <div class="walk-body">

@@ -35,13 +35,13 @@ export function ClaimDetails({ claim, options, change, tried, setTried }: Props)
       <div class="words">
         <NamedBlock name="Why">
           <p>
-            <FormattedText text={claim.why} />
+            <FormattedText letters text={claim.why} />
           </p>
         </NamedBlock>
         {claim.measured && (
           <NamedBlock name="What was measured">
             <p>
-              <FormattedText text={claim.measured} />. It holds if that is {plainText(claim.threshold)}.
+              <FormattedText letters text={claim.measured} />. It holds if that is <FormattedText letters text={claim.threshold} />.
             </p>
           </NamedBlock>
         )}
@@ -57,10 +57,10 @@ export function ClaimDetails({ claim, options, change, tried, setTried }: Props)
             {claim.details.map(([name, value]) => (
               <div key={name}>
                 <dt>
-                  <FormattedText text={name} />
+                  <FormattedText letters text={name} />
                 </dt>
                 <dd class="number">
-                  <FormattedText text={value} />
+                  <FormattedText letters text={value} />
                 </dd>
               </div>
             ))}
@@ -108,7 +108,7 @@ export function ClaimDetails({ claim, options, change, tried, setTried }: Props)
 
 function Measurement({ what, judged }: { what: string; judged: JudgedResult }) {
   return (
-    <NamedBlock name={plainText(what)}>
+    <NamedBlock name={<FormattedText letters text={what} />}>
       <p class="found">
         {judged.figure && (
           <span class="number">

@@ -118,12 +118,12 @@ function Row({ claim, mixed, choices, change }: RowProps) {
           )}
           {text && (
             <div class="dim small">
-              <FormattedText text={text} />
+              <FormattedText letters text={text} />
             </div>
           )}
         </td>
         <td role="cell" class="number" data-name="Holds if">
-          {claim.figure && plainText(claim.threshold)}
+          {claim.figure && <FormattedText letters text={claim.threshold} />}
         </td>
         <td
           role="cell"
@@ -159,10 +159,10 @@ function turned(list: string[], id: string, on: boolean): string[] {
 export function Statement({ claim }: { claim: Claim }) {
   return claim.quoted ? (
     <>
-      “<FormattedText text={claim.statement} />”
+      “<FormattedText letters text={claim.statement} />”
     </>
   ) : (
-    <FormattedText text={claim.statement} />
+    <FormattedText letters text={claim.statement} />
   );
 }
 
@@ -174,7 +174,7 @@ export function Verdict({ judged }: { judged: JudgedResult }) {
         {SIGNS[outcome]}
       </i>
       <span>
-        <FormattedText text={formatVerdict(judged)} />
+        <FormattedText letters text={formatVerdict(judged)} />
       </span>
     </span>
   );
