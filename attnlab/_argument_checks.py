@@ -229,7 +229,7 @@ def _call_problems(
 def _query_problems(mechanism: Mechanism, q: Tensor, B: int) -> Iterator[str]:
     if q.dim() != 4:
         yield f"q has {q.dim()} axes; give four: batch, heads, length, width"
-    if len(q) != B:
+    if q.shape[0] != B:
         yield f"q has a batch of {len(q)}, but the keys have {B}"
     if q.shape[1] != mechanism.heads:
         yield (
@@ -267,10 +267,10 @@ def _least_and_greatest(start: int | Tensor) -> tuple[int, int]:
 
 
 def _absorb_problems(mechanism: Mechanism, k: Tensor, v: Tensor, state: State) -> Iterator[str]:
-    if state.batch != len(k):
+    if state.batch != k.shape[0]:
         yield f"k has a batch of {len(k)}, but the state has {state.batch}"
     origin = state.origin
-    if mechanism.origin(k, v)[1:] != origin[1:]:
+    if (k.shape[1], k.shape[3], v.shape[3], k.dtype) != origin[1:]:
         yield (
             f"the state holds {origin.heads} heads, keys of width {origin.key_width} and values of "
             f"width {origin.value_width} in {origin.dtype}; absorb the same"

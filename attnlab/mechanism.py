@@ -288,7 +288,7 @@ class Mechanism(nn.Module):
     def prepare_memory(
         self, k: Tensor, v: Tensor, keys: Tensor | None, state: State | None
     ) -> tuple[Tensor, Tensor]:
-        check_call(self, None, k, v, Mask(keys=keys))
+        check_call(self, None, k, v, NO_MASK if keys is None else Mask(keys=keys))
         check_absorb(self, k, v, state)
         zeroed = zero_padding(k, keys)
         return zeroed, zeroed if v is k else zero_padding(v, keys)

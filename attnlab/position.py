@@ -108,8 +108,7 @@ class RotaryPositions(nn.Module):
     @staticmethod
     def rotate(x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
         cosines, sines = tables
-        half = x.shape[-1] // 2
-        swapped = torch.cat([x[..., half:], x[..., :half]], dim=-1)
+        swapped = x.roll(x.shape[-1] // 2, -1)  # the halves
         return x * cosines + swapped * sines
 
     def tables(self, position: Tensor | slice, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,7 +129,7 @@ class RotaryPositions(nn.Module):
             longest = position.shape[-1]
         else:
             longest = int(position.max()) + 1 if position.numel() else 0
-        if longest <= len(cosines):
+        if longest <= cosines.shape[0]:
             return cosines, sines
         if torch.compiler.is_compiling():
             cosines, sines = self._tables(longest)

@@ -133,7 +133,7 @@ class KeyValues(State):
 
     @property
     def batch(self) -> int:  # for each step of decoding, so without a search for the first tensor
-        return len(self.k_buffer)
+        return self.k_buffer.shape[0]
 
     @property
     def slots(self) -> int:

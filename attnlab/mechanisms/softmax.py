@@ -234,7 +234,8 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tens
         q, k = F.pad(q, (0, M - D)), F.pad(k, (0, M - D))
     elif M < D:
         v = F.pad(v, (0, D - M))
-    return F.scaled_dot_product_attention(q, k, v, scale=beta, **options)[..., :M]
+    out = F.scaled_dot_product_attention(q, k, v, scale=beta, **options)
+    return out[..., :M] if M < D else out
 
 
 def recompute(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
