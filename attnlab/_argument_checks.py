@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch._C._functorch import TransformType
 
+from attnlab._compiling import is_mapped
 from attnlab._short_repr import short_repr
 from attnlab.mask import Mask
 from attnlab.state import State
@@ -131,10 +131,7 @@ def all_finite(*tensors: Tensor) -> bool:
 
 def _values_are_unknown() -> bool:
     """Whether torch.compile traces the call, or torch.func.vmap maps it."""
-    if torch.compiler.is_compiling():
-        return True
-    stack = torch._C._functorch.get_interpreter_stack() or ()
-    return any(level.key() == TransformType.Vmap for level in stack)
+    return torch.compiler.is_compiling() or is_mapped()
 
 
 def check_read(mechanism: Mechanism, q: Tensor, state: State, start: int | Tensor) -> None:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from attnlab._compiling import is_mapped
+
 SPARE = 64  # free slots of a new buffer
 
 
@@ -202,7 +204,7 @@ class KeyValues(State):
         if self.is_shared and v is not k:
             raise ValueError("this state stores keys that are also the values; absorb(k, k)")
         # Writing in place would change what the backward pass of an earlier read needs.
-        in_place = not torch.is_grad_enabled()
+        in_place = not (torch.is_grad_enabled() or is_mapped())
         is_inference = self.k_buffer.is_inference() and not torch.is_inference_mode_enabled()
         fits = self.version == self.newest_version[0] and self.slots + T <= self.k_buffer.shape[2]
         wasteful = keep is not None and self.slots > 2 * (keep + pinned + SPARE)  # a long prompt

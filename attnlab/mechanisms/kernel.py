@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from attnlab._argument_checks import check_read, check_size
+from attnlab._compiling import is_mapped
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Mechanism, full_precision, repeat_heads
 from attnlab.mechanisms import _compiled as compiled
@@ -209,7 +210,9 @@ class Kernel(Mechanism):
         return self._read(q, own.sums, own.peak, start).to(q.dtype)
 
     def _can_overwrite(self, state: KernelState) -> bool:
-        if state.overwrites is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
+        if state.overwrites is None or torch.is_grad_enabled():
+            return False
+        if torch.compiler.is_compiling() or is_mapped():
             return False
         is_inference = state.sums.is_inference() and not torch.is_inference_mode_enabled()
         return not is_inference and state.sums.is_contiguous() and state.peak.is_contiguous()

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab._argument_checks import all_finite, check_read
+from attnlab._compiling import is_mapped
 from attnlab.gates import (
     DecayAndStrength,
     ForgetGate,
@@ -161,8 +162,8 @@ class Recurrent(Mechanism):
     @full_precision
     def _absorb(self, v: Tensor, tokens: Tokens, state: Tensor | None) -> Tensor:
         v = v.to(tokens.k.dtype)
-        without_graph = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
-        if without_graph and self.use_compiled and compiled.can_run(v):
+        needs_graph = torch.is_grad_enabled() or torch.compiler.is_compiling() or is_mapped()
+        if not needs_graph and self.use_compiled and compiled.can_run(v):
             return compiled.recurrent_absorb(tokens.k, v, *gate_columns(tokens), self.delta, state)
         if state is None:
             state = v.new_zeros(*v.shape[:2], tokens.k.shape[3], v.shape[3])

@@ -156,6 +156,31 @@ def test_vmap_still_uses_the_kernels() -> None:
     torch.testing.assert_close(actual[1], 2 * mechanism(q, k, v, Mask()))
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of vmap
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("name", list(MECHANISMS))
+def test_a_step_under_vmap(name: str, gradients: bool) -> None:
+    """A token of each example follows one prompt, whose state lies outside of vmap."""
+    length = T if MECHANISMS[name].card.needs_length else None
+    mechanism = create_mechanism(name, head_dim=D, heads=H, max_length=length).double()
+    prompt, one, other = (
+        make_inputs(mechanism, B=B, G=H, T=S, S=S, seed=S).to(torch.float64) for S in (5, 1, 1)
+    )
+    other = other.fresh(q=2 * other.q, k=3 * other.k)
+    many = [torch.stack(pair).detach() for pair in zip(one.leaves(), other.leaves(), strict=True)]
+
+    def step(state: Any, q: Tensor, k: Tensor, v: Tensor, *gates: Tensor) -> Tensor:
+        token = LawInputs(q, k, v, None, dict(zip(prompt.gates, gates, strict=True)))
+        return mechanism.read(q, absorb(mechanism, token, slice(None), None, state), 5)
+
+    with torch.set_grad_enabled(gradients):
+        start = absorb(mechanism, prompt, slice(None), None)
+        for state in (start, start.overwritable()):
+            both = torch.func.vmap(lambda *token, state=state: step(state, *token))(*many)
+            for row, actual in enumerate(both):
+                torch.testing.assert_close(actual, step(start, *(x[row] for x in many)))
+
+
 @pytest.mark.parametrize("name", ["softmax", "elu", "favor", "window", "hard"])
 def test_whole_numbers_are_refused(name: str) -> None:
     mechanism = create_mechanism(name, head_dim=D, heads=H)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnlab._compiling import is_mapped
 from attnlab.mechanisms._compiled.calls import all_dense, dense, run
 from attnlab.mechanisms._compiled.operators import (
     allocate_gradients,
@@ -44,7 +45,7 @@ def sums(key: Features, value: Tensor) -> tuple[Tensor, Tensor]:
 
 def read(query: Features, sums: Tensor, peak: Tensor) -> Tensor:
     """The outputs (B, H, T, M) of queries (B, H, T, C) that read such sums."""
-    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or is_mapped():
         return torch.ops.attnlab.read(*query, sums, peak)[0]
     sign, log = all_dense(query)  # a decoding step, where the dispatcher costs more than the kernel
     out = log.new_empty((*log.shape[:3], sums.shape[3] - 1))
