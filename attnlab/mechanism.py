@@ -237,7 +237,8 @@ class Mechanism(nn.Module):
 
     def visible_keys(self, tokens: int, causal: bool) -> int | None:
         """The largest number of keys that a query sees: W in the card's costs. None means all that
-        the mask allows. Global queries, which see everything, do not count."""
+        the mask allows. Global queries, which see everything, do not count, and neither do keys
+        that a query sees through features."""
         del tokens, causal
         return None
 

@@ -119,8 +119,8 @@ class AttnlabMechanism(Contender):
         formulas = self.kind.card.time + self.kind.card.memory
         if "W" in formulas or "C" in formulas:
             mechanism = self.mechanism(Sizes(1, sizes.head_dim), 1)
-            visible = mechanism.visible_keys(round(tokens), causal) or options.get("window", tokens)
-            count = mechanism.feature_count() or options.get("features") or sizes.head_dim
+            visible = mechanism.visible_keys(round(tokens), causal) or tokens
+            count = mechanism.feature_count() or sizes.head_dim
             letters |= {"W": float(visible), "C": float(count)}
         return letters
 

@@ -260,6 +260,10 @@ class HedgehogWindow(Mechanism):
         log = log_features(x, self.directions)
         return log if keys is None else log.masked_fill(~keys[:, None, :, None], LOG_ZERO)
 
+    def visible_keys(self, tokens: int, causal: bool) -> int:
+        del causal
+        return min(tokens, self.window)
+
     def feature_count(self) -> int:
         return 2 * self.directions.shape[-1]
 

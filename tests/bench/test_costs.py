@@ -85,6 +85,10 @@ def test_operation_counts_by_hand() -> None:
     assert AttnlabMechanism("window:window=10").flops(SIZES, 100, False) == 3 * 4 * 100 * 19 * 8
     assert AttnlabMechanism("window:window=90").flops(SIZES, 100, False) == 3 * 4 * 100 * 100 * 8
     assert AttnlabMechanism("bigbird:block=4").flops(SIZES, 100, False) == 3 * 4 * 100 * 28 * 8
+    # a window of 10 keys, or all 5 of a short text, and 16 features
+    both = AttnlabMechanism("hedgehog_window:window=10")
+    assert both.flops(SIZES, 100, True) == 3 * 4 * 100 * (10 + 16) * 8
+    assert both.flops(SIZES, 5, True) == 3 * 4 * 5 * (5 + 16) * 8
 
 
 def test_passes_that_would_take_gigabytes_are_skipped() -> None:
