@@ -5,6 +5,7 @@ Letters: B batch, H key heads, S slots, T new tokens, D key size, M value size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
@@ -90,6 +91,37 @@ class State:
     def _tensors(self) -> dict[str, Tensor]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedState(State):
+    """Several states of the same tokens, such as one for each group of heads."""
+
+    parts: tuple[State, ...]
+
+    @classmethod
+    def of(cls, origin: StateOrigin, *parts: State) -> Self:
+        return cls(origin, parts[0].length, parts[0].real_length, parts)
+
+    @property
+    def batch(self) -> int:
+        return self.parts[0].batch
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+    def select(self, rows: Tensor) -> Self:
+        return self._map(lambda part: part.select(rows))
+
+    def trim(self, lengths: Tensor) -> Self:
+        return self._map(lambda part: part.trim(lengths))
+
+    def overwritable(self) -> Self:
+        return self._map(lambda part: part.overwritable())
+
+    def _map(self, change: Callable[[State], State]) -> Self:
+        return self.of(self.origin, *map(change, self.parts))
 
 
 COUNTS = ("length", "real_length")

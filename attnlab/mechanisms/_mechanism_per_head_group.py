@@ -5,10 +5,10 @@ Letters: H query heads, G key heads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,35 +17,7 @@ from attnlab._argument_checks import check_read
 from attnlab.gates import Gates
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism
-from attnlab.state import State
-
-
-@dataclass(frozen=True, eq=False)
-class GroupState(State):
-    """One state for each group."""
-
-    parts: tuple[State, ...]
-
-    @property
-    def batch(self) -> int:
-        return self.parts[0].batch
-
-    @property
-    def nbytes(self) -> int:
-        return sum(part.nbytes for part in self.parts)
-
-    def select(self, rows: Tensor) -> Self:
-        return self._map(lambda part: part.select(rows))
-
-    def trim(self, lengths: Tensor) -> Self:
-        return self._map(lambda part: part.trim(lengths))
-
-    def overwritable(self) -> Self:
-        return self._map(lambda part: part.overwritable())
-
-    def _map(self, change: Callable[[State], State]) -> Self:
-        parts = tuple(change(part) for part in self.parts)
-        return replace(self, length=parts[0].length, real_length=parts[0].real_length, parts=parts)
+from attnlab.state import JoinedState, State
 
 
 class HeadGroups(Mechanism):
@@ -116,18 +88,18 @@ class HeadGroups(Mechanism):
         old = (
             [None] * len(self.members)
             if state is None
-            else self.as_own_state(state, GroupState).parts
+            else self.as_own_state(state, JoinedState).parts
         )
         split = self._split(gates, k, v)
         parts = tuple(
             cast(Any, m).absorb(k, v, keys, part, **own)
             for (m, own, (k, v)), part in zip(split, old, strict=True)
         )
-        return GroupState(self.origin(k, v), parts[0].length, parts[0].real_length, parts)
+        return JoinedState.of(self.origin(k, v), *parts)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
-        parts = self.as_own_state(state, GroupState).parts
+        parts = self.as_own_state(state, JoinedState).parts
         split = zip(self._split({}, q), parts, strict=True)
         return self._join([m.read(q, part, start) for (m, _, (q,)), part in split])
 

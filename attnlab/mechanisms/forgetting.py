@@ -6,7 +6,6 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, D head size, M 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from attnlab.mechanisms.softmax import (
     recompute,
     scaled_scores,
 )
-from attnlab.state import KeyValues, State
+from attnlab.state import JoinedState, KeyValues, State
 
 BLOCK = 256  # queries at once
 
@@ -85,24 +84,33 @@ class Forgetting(Mechanism):
         ]
         return torch.cat(outs, dim=2) if outs else q.new_zeros(*q.shape[:3], v.shape[3])
 
-    # The state stores each token's decay as a further entry of its key.
+    # The state has two parts: keys and values, and the decays, which have more digits.
 
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None,
         **gates: Tensor,
     ) -> State:  # fmt: skip
         k, v = self.prepare_memory(k, v, keys, state)
-        long = torch.cat([k, gates["log_decay"][..., None].to(k.dtype)], dim=-1)
-        values = long if v is k else v  # stored once, as `KeyValues` does
-        old = self.state_to_extend(long, values, state)
-        return replace(old.append(long, values, keys), origin=self.origin(k, v))
+        origin = self.origin(k, v)
+        decay = gates["log_decay"][..., None].to(torch.promote_types(k.dtype, torch.float32))
+        if state is None:
+            memory, decays = (KeyValues.empty(origin, *x) for x in ((k, v), (decay, decay)))
+        else:
+            memory, decays = self._parts(state)
+        parts = memory.append(k, v, keys), decays.append(decay, decay, keys)
+        return JoinedState.of(origin, *parts)
+
+    def _parts(self, state: State) -> tuple[KeyValues, KeyValues]:
+        memory, decays = self.as_own_state(state, JoinedState).parts
+        assert isinstance(memory, KeyValues)
+        assert isinstance(decays, KeyValues)
+        return memory, decays
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
-        own = self.as_own_state(state, KeyValues)
-        long, v, keys = own.tensors_to_read()
-        k, decay = long[..., :-1], long[..., -1]
-        v = k if own.is_shared else v
+        memory, decays = self._parts(state)
+        k, v, keys = memory.tensors_to_read()
+        decay = decays.tensors_to_read()[0][..., 0]
         if keys is not None:  # a trimmed state may have written into the padding of this one
             decay = decay.masked_fill(~keys[:, None], 0)
         decay = repeat_heads(decay, self.heads)

@@ -135,7 +135,7 @@ def test_state_from_before_the_capture() -> None:
     x = torch.randn(2, 7, 24)
     for name, keeps_keys in (
         ("softmax", True), ("window:window=3", True), ("elu", False), ("gla", False),
-        ("forgetting", False),  # its keys contain a gate
+        ("forgetting", False),  # it keeps a gate too
     ):  # fmt: skip
         layer = MultiHead(24, 4, name, causal=True).eval()
         with torch.no_grad():

@@ -115,6 +115,22 @@ def test_forgetting_with_strong_decays_and_left_padding(dtype: torch.dtype) -> N
             assert bool(grad.isfinite().all())
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_forgetting_decodes_with_the_decays_of_forward(dtype: torch.dtype) -> None:
+    """Decays between two numbers of this dtype. Rounded like the keys, their sum would be off."""
+    mechanism: Any = create_mechanism("forgetting", head_dim=8, heads=1)
+    k, v = normal(0, 1, 1, 1000, 8).to(dtype), torch.zeros(1, 1, 1000, 1, dtype=dtype)
+    v[:, :, :500] = 1  # the output is the weight of the first half
+    q, decay = torch.zeros_like(k), torch.full((1, 1, 1000), -(1 + 1 / 256 + 1 / 2048) / 128)
+    with torch.no_grad():
+        expected = mechanism(q, k, v, Mask(causal=True), log_decay=decay)[:, :, -1:]
+        state = None
+        for part in (slice(0, 999), slice(999, 1000)):
+            gate = decay[:, :, part]
+            state = mechanism.absorb(k[:, :, part], v[:, :, part], None, state, log_decay=gate)
+        assert torch.equal(mechanism.read(q[:, :, -1:], state, 999), expected)
+
+
 IN_BLOCKS: list[tuple[str, dict[str, Any]]] = [
     ("sigmoid", {}),
     ("sparsemax", {}),

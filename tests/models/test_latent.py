@@ -11,7 +11,7 @@ from attnlab.layers import MultiHead
 from attnlab.mechanisms import MECHANISMS
 from attnlab.models import Decoder, StackConfig
 from attnlab.position import RotaryPositions
-from attnlab.state import KeyValues
+from attnlab.state import JoinedState, KeyValues
 
 WIDTH, HEADS, RANK, TOKENS, ROWS = 24, 3, 5, 7, 2
 BY_SCORES = [name for name, kind in MECHANISMS.items() if kind.by_scores]
@@ -98,12 +98,15 @@ def test_the_latent_key_is_stored_once(attention: str) -> None:
     made, x = layer(attention), torch.randn(ROWS, TOKENS, WIDTH, dtype=torch.float64)
     with torch.no_grad():
         _, state = made.prefill(x, Mask(causal=True))
-        assert isinstance(state.attention, KeyValues)
-        for _ in range(3):
-            assert state.attention.is_shared
-            entries = RANK + 4 + sum(gate.name == "log_decay" for gate in made.mechanism.gates)
-            assert state.nbytes == ROWS * state.attention.slots * entries * 8  # E is 4
-            _, state = made.step(x[:, :1], state.select(torch.arange(ROWS)), state.attention.length)
+        for length in range(TOKENS, TOKENS + 3):
+            own = state.attention
+            memory = own.parts[0] if isinstance(own, JoinedState) else own
+            assert isinstance(memory, KeyValues)
+            assert memory.is_shared
+            assert memory.nbytes == ROWS * length * (RANK + 4) * 8  # E is 4
+            gates = len(made.mechanism.gates)
+            assert state.nbytes == memory.nbytes + gates * ROWS * length * 8
+            _, state = made.step(x[:, :1], state.select(torch.arange(ROWS)), length)
 
 
 def test_a_shared_state_refuses_other_values() -> None:
