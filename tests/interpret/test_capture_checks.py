@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,9 +18,13 @@ from torch import Tensor, nn
 
 import attnlab
 from attnlab import Mask, create_mechanism
+from attnlab.gates import write_strength
 from attnlab.generate import generate
-from attnlab.mechanism import repeat_heads
+from attnlab.mechanism import Mechanism, repeat_heads
+from attnlab.mechanisms._mechanism_per_head_group import HeadGroups
+from attnlab.mechanisms.recurrent import Retention
 from attnlab.mechanisms.softmax import Softmax
+from attnlab.mechanisms.window import Window
 from attnlab.state import KeyValues, State
 from tests.support.small_models import check_equal, inputs_of, model_of
 
@@ -117,6 +122,74 @@ def test_warns_of_a_wrong_fast_path() -> None:
     assert captured.layers[0].excess == pytest.approx(float(exact) / 1e-3, rel=1e-4)
     assert captured.layers[0].doubtful
     assert f"differ by {captured.difference:.2g}" in captured.notes[0]
+
+
+class WrongRetention(Retention):
+    """Its fast path is off by a factor, 1 unless set."""
+
+    factor = 1.0
+
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
+        return self.factor * super().compute(q, k, v, mask, **gates)
+
+
+@pytest.mark.parametrize("size", [1.0, 1000.0])
+def test_weights_that_are_not_normalized(size: float) -> None:
+    """Rounding grows with the sum of the weights, which is a million for large queries and keys."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 300, 7) for _ in range(3))
+    mechanism = WrongRetention(head_dim=7, heads=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with attnlab.capture(mechanism) as captured:
+            mechanism(size * q, size * k, v, Mask(causal=True))
+    (layer,) = captured.layers
+    assert layer.difference is not None
+    assert layer.excess is not None
+    assert layer.excess <= 1
+    assert (layer.difference > 1e-3) == (size > 1)  # as much as is an error for normalized weights
+    mechanism.factor = 1.01
+    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(mechanism) as captured:
+        mechanism(size * q, size * k, v, Mask(causal=True))
+    assert captured.layers[0].doubtful
+
+
+class Counted(Mechanism):
+    """The nearest keys, each as much as it says."""
+
+    name = "counted"
+    card = replace(Window.card, rows_sum_to_one=False)
+    gates = (write_strength(high=1.0),)
+
+    def weights(self, q: Tensor, k: Tensor, mask: Mask, **gates: Tensor) -> Tensor:
+        near = torch.ones(q.shape[2], k.shape[2]).tril(1).triu(-1)
+        allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
+        near = near if allowed is None else near * allowed
+        return near * gates["write_strength"][:, :, None]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("heads", [[0], [2], [0, 2]])
+def test_allowed_keys_beside_gates(heads: list[int], causal: bool) -> None:
+    """A window has its pattern; a mechanism with gates may attend to all that the mask allows, also
+    where its weights are 0."""
+    torch.manual_seed(0)
+    window = create_mechanism("window", head_dim=5, heads=1, window=2)
+    groups = HeadGroups([Counted(head_dim=5, heads=2), window])
+    q, k, v = torch.randn(1, 3, 6, 5), torch.randn(1, 3, 6, 5), torch.randn(1, 3, 6, 5)
+    strength = torch.zeros(1, 3, 6)
+    with attnlab.capture(groups, heads=heads) as captured:
+        groups(q, k, v, Mask(causal=causal), write_strength_0=strength)
+    allowed = captured.layers[0].allowed
+    everything, near = torch.ones(6, 6).bool(), (torch.ones(6, 6).tril(1).triu(-1)).bool()
+    if causal:
+        everything, near = everything.tril(), near.tril()
+    expected = near if heads == [2] else everything
+    if bool(expected.all()):
+        assert allowed is None
+    else:
+        assert allowed is not None
+        assert torch.equal(allowed, expected)
 
 
 def test_warns_of_a_wrong_read() -> None:

@@ -80,6 +80,22 @@ def test_keys_that_are_not_normalized(name: str, in_torch: bool) -> None:
 
 
 @both_paths
+@pytest.mark.parametrize(
+    "name",
+    [n for n in NAMES if "write_strength" in [gate.name for gate in MECHANISMS[n].gates]],
+)
+def test_strengths_up_to_their_bound(name: str, in_torch: bool) -> None:
+    """Above 1 the delta rule overshoots; samplers draw no such strengths."""
+    mechanism = build(name, {"torch": in_torch})
+    inputs = make_inputs(mechanism, B=2, G=3, T=71, S=71)
+    (gate,) = [gate for gate in mechanism.gates if gate.name == "write_strength"]
+    strength = inputs.gates["write_strength"].detach() * min(gate.high, 5.0)
+    strength[:, :, 3], strength[:, :, 7] = min(gate.high, 5.0), 0
+    gates = {**inputs.gates, "write_strength": strength}
+    check_against_loop(mechanism, inputs.fresh(gates=gates), isinstance(mechanism, Delta))
+
+
+@both_paths
 @with_decay
 @pytest.mark.parametrize("decay", [*DECAYS, "mixed"])
 def test_extreme_decays(name: str, decay: float | str, in_torch: bool) -> None:

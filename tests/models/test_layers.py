@@ -34,6 +34,31 @@ def test_decoding_projects_once(attention: str) -> None:
     assert calls == dict.fromkeys(linear, 2)
 
 
+@pytest.mark.parametrize("taps", [1, 2, 4])
+def test_decoding_with_a_convolution(taps: int) -> None:
+    """Prompts of unequal length, shorter than the convolution too, then one token, then two. A
+    convolution of one tap keeps nothing."""
+    torch.manual_seed(0)
+    layer = MultiHead(WIDTH, HEADS, f"kda:convolution={taps}", causal=True).double().eval()
+    lengths = torch.tensor([5, 1])
+    x = torch.randn(2, 8, WIDTH, dtype=torch.float64)
+    keys = torch.arange(5) < lengths[:, None]
+    with torch.no_grad():
+        _, state = layer.prefill(x[:, :5], Mask(True, keys))
+        state = state.trim(lengths)
+        assert state.recent is not None
+        assert state.recent.shape == (2, taps - 1, 3 * WIDTH)
+        one, state = layer.step(x[:, 5:6], state, lengths)
+        two, state = layer.step(x[:, 6:7], state.select(torch.tensor([1, 0])), lengths.flip(0) + 1)
+        for row, length in enumerate(lengths.tolist()):
+            text = torch.cat([x[row : row + 1, :length], x[row : row + 1, 5:6]], dim=1)
+            alone = layer(text, Mask(causal=True))
+            torch.testing.assert_close(one[row], alone[0, -1:])
+            text = torch.cat([text, x[1 - row : 2 - row, 6:7]], dim=1)
+            alone = layer(text, Mask(causal=True))
+            torch.testing.assert_close(two[1 - row], alone[0, -1:])
+
+
 @pytest.mark.parametrize(
     ("attention", "function"),
     [("gla", F.silu), ("gla:output_gate=sigmoid", torch.sigmoid), ("kda", torch.sigmoid)],

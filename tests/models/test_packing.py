@@ -60,7 +60,10 @@ def test_encoder(attention: str) -> None:
     assert compare(Encoder(config)) < 1e-7
 
 
-@pytest.mark.parametrize("attention", ["softmax:latent=5", "gla:convolution=3", "1*gla+2*softmax"])
+@pytest.mark.parametrize(
+    "attention",
+    ["softmax:latent=5", "gla:convolution=3", "gated_delta:convolution=1", "1*gla+2*softmax"],
+)
 def test_layer_options(attention: str) -> None:
     config = StackConfig(
         vocabulary=VOCABULARY, context=CONTEXT, width=12, layers=2, heads=3, attention=attention
