@@ -26,6 +26,7 @@ from attnlab.studio._requests import (
 from attnlab.studio._responses import (
     WRITE_EVENTS,
     AskResponse,
+    ExampleImagesResponse,
     LookResponse,
     SeeResponse,
     SwitchHeadsResponse,
@@ -108,6 +109,18 @@ async def see(
     return SeeResponse.from_content(
         {**result, "capture": studio.captures.add(capture, source) if capture else None}
     )
+
+
+@router.get("/see/examples", responses=error_responses(404, 409, 422, 429, 500, 503))
+async def example_images(
+    studio: StudioDependency, query: Annotated[RunQuery, Query()]
+) -> ExampleImagesResponse:
+    """Test images of a run's data, with their labels."""
+    folder = studio.loadable_run_folder(query.run)
+    images, _ = await studio.pool.call(
+        "example_images", {"folder": folder}, key=f"classify {folder}"
+    )
+    return ExampleImagesResponse.from_content({"images": images})
 
 
 @router.post("/look", responses=error_responses(*MODEL_ERRORS))

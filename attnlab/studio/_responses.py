@@ -141,6 +141,16 @@ class Checkpoint(ResponseModel):
     time: float | None
 
 
+class ExampleInput(ResponseModel):
+    """An input to try, such as a question."""
+
+    kind: str
+    """What it shows, such as "held out" or "made up"."""
+    text: str
+    answer: str | None = None
+    """The right answer, if it is known."""
+
+
 class RunResponse(RunSummary):
     config: dict[str, Any]
     settings: dict[str, Any]
@@ -148,8 +158,8 @@ class RunResponse(RunSummary):
     files: list[RunFile]
     checkpoints: list[Checkpoint]
     audited: bool
-    examples: list[str] = []
-    """Example inputs to try."""
+    examples: list[ExampleInput] = []
+    """Inputs to try."""
 
 
 class MetricsResponse(ResponseModel):
@@ -237,6 +247,17 @@ class SeeResponse(ResponseModel):
     """The image's class in the run's data, if it is one of their images."""
     probabilities: list[LabelProbability]
     capture: str | None
+
+
+class ExampleImage(ResponseModel):
+    png: str
+    """The file, in base64."""
+    label: str
+
+
+class ExampleImagesResponse(ResponseModel):
+    images: list[ExampleImage]
+    """Test images of the run's own data; none if they cannot be read fast."""
 
 
 class LookResponse(ResponseModel):

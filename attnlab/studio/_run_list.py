@@ -239,7 +239,9 @@ def prepare_audit(
     return arguments
 
 
-def example_inputs(folder: Path, config: dict[str, Any], can: Sequence[str]) -> list[str]:
+def example_inputs(
+    folder: Path, config: dict[str, Any], can: Sequence[str]
+) -> list[dict[str, Any]]:
     """Inputs to try, as the run's task lists them."""
     kind = task_of(config)
     references = (
@@ -247,11 +249,12 @@ def example_inputs(folder: Path, config: dict[str, Any], can: Sequence[str]) -> 
         if kind
         else []
     )
-    examples: list[str] = []
+    examples: list[dict[str, Any]] = []
     for reference in filter(None, references):
         try:
             examples += load_reference(reference)(
-                lambda name: read_json(folder / name, MAX_EXAMPLE_BYTES)
+                lambda name: read_json(folder / name, MAX_EXAMPLE_BYTES),
+                dict_or_empty(config["task"]),
             )
         except ValueError:
             continue

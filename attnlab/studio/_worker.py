@@ -24,6 +24,7 @@ from attnlab.studio._http_errors import RequestError
 CAPABILITY_MODULE = "attnlab.studio._worker_runs"
 CALLS = {
     "classify": "attnlab.studio._worker_look",
+    "example_images": "attnlab.studio._worker_look",
     "look": "attnlab.studio._worker_look",
     "switch_heads": "attnlab.studio._worker_look",
     "registry": "attnlab.studio._worker_results",

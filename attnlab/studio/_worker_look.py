@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -150,6 +151,17 @@ def capture_bytes(result: LookResult) -> bytes:
             "give a shorter text, or leave out queries, keys and values"
         )
     return content
+
+
+def example_images(
+    arguments: dict[str, Any], attached: bytes, send_event: EventSender
+) -> tuple[Any, bytes]:
+    """Test images of the run's data: PNG in base64, and the label."""
+    examples, _ = run_capability("classify", {**arguments, "examples": True}, attached, send_event)
+    images = [
+        {"png": b64encode(png).decode("ascii"), "label": label} for png, label in examples["images"]
+    ]
+    return images, b""
 
 
 def classify(

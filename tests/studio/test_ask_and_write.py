@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from attnlab.tasks.knowledge import WorldConfig, make_world
 from attnlab.tasks.knowledge import _audit as audit
+from attnlab.tasks.knowledge._data import WORLD
+from attnlab.tasks.knowledge._studio_requests import NOT_READ, example_questions
 from tests.support import summary_runs as summaries
 from tests.support.studio_client import generation_events, post
 from tests.support.studio_servers import parse_events
@@ -18,7 +21,27 @@ from tests.support.studio_servers import parse_events
 def first_example(client: TestClient) -> str:
     examples = client.get("/api/run?run=learned").json()["examples"]
     assert 1 <= len(examples) <= 8
-    return str(examples[0])
+    kinds = [example["kind"] for example in examples]
+    assert list(dict.fromkeys(kinds)) == ["trained on", "made up", "off-topic"]
+    return str(examples[0]["text"])
+
+
+def test_examples_of_the_embedded_world_have_right_answers() -> None:
+    world = make_world(WorldConfig())
+    name = world.train[0][0].removeprefix("Where was ").removesuffix(" born?")
+    other = world.train[1][0].removeprefix("Where was ").removesuffix(" born?")
+    known = {"names": [name, other], "wordings": [["Where was ", " born?"]]}
+    examples = example_questions(lambda _: known, {"corpus": WORLD})
+    by_kind: dict[str | None, dict[str | None, str | None]] = {}
+    for example in examples:
+        by_kind.setdefault(example["kind"], {})[example["text"]] = example["answer"]
+    assert by_kind["held out"] == dict(world.held_out[:2])
+    assert by_kind["trained on"] == dict(world.train[:2])
+    names = {person.name for person in world.people}
+    for question in by_kind["made up"]:
+        assert str(question)[len("Where was ") : -len(" born?")] not in names
+    assert set(by_kind["off-topic"].values()) == {NOT_READ}
+    assert example_questions(lambda _: {"names": [3], "wordings": "x"}, {}) == []
 
 
 # Ask

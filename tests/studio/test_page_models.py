@@ -19,6 +19,7 @@ from tests.support.page_widths import SCHEMES
 from tests.support.studio_servers import StudioProcess, start_isolated_studio
 from tests.support.studio_window import (
     PAGES,
+    SETTLED,
     VIEWER,
     DelayedRequest,
     Window,
@@ -48,6 +49,8 @@ def test_questions_are_answered_and_attention_is_shown(window: Window) -> None:
     page.wait_for_selector(".answer")
     question = page.locator(".chips button").first.inner_text()
     assert page.locator(".answer .question").inner_text() == question
+    kinds = page.locator(".examples .chips > .dim").all_inner_texts()
+    assert kinds == ["trained on", "made up", "off-topic"]
     assert page.locator(".answer .verdict").inner_text() in ("known", "unsure", "guess")
     text = page.locator(".answer").inner_text()
     assert "Other candidate answers" in text
@@ -130,6 +133,8 @@ def submit_text(page: Any, text: str) -> None:
 
 def test_summaries_and_where_each_word_came_from(window: Window) -> None:
     page = window.go("/write?run=deep%2Fsummary", "textarea")
+    page.locator(".examples button").first.click()
+    assert page.get_by_label("Text").input_value().startswith("The package reads tables")
     submit_text(page, summaries.TEXT)
     page.wait_for_selector(".generations[aria-busy=false] .word")
     text = "".join(page.locator(".generation p").first.locator(".word").all_text_contents())
@@ -191,6 +196,12 @@ def test_an_image_is_classified(window: Window, tmp_path: Path) -> None:
     (tmp_path / "bad.png").write_bytes(b"no image")
     (tmp_path / "text.txt").write_text("no image")
     page = window.go("/see?run=vit", ".drop")
+    page.locator(".example-images button").nth(1).click()  # a test image with its label
+    page.wait_for_selector(".attention .attnlab[data-painted=image]")
+    label = page.locator(".example-images img").nth(1).get_attribute("alt").split()[-1]
+    assert f"its label is {label}" in page.locator(".attention h1").inner_text()
+    page.reload()
+    page.wait_for_selector(".drop")
     chooser = page.locator("input[type=file]")
     chooser.set_input_files(tmp_path / "text.txt")
     page.wait_for_selector("[role=alert]")
@@ -221,6 +232,8 @@ def test_an_image_is_classified(window: Window, tmp_path: Path) -> None:
 
 def test_a_text_is_inspected_in_every_view_and_compared(window: Window) -> None:
     page = window.go("/look?subject=run%3Alanguage", "textarea")
+    page.locator(".examples button").first.click()
+    assert "because it was too tired" in page.get_by_label("Text", exact=True).input_value()
     page.get_by_label("Text", exact=True).fill("to be or not")
     page.get_by_label("Tokens to write on").fill("3")
     page.get_by_role("button", name="Look", exact=True).click()
@@ -354,6 +367,36 @@ def test_claims_are_shown_filtered_and_run(window: Window) -> None:
     outcomes = {row["id"]: row["outcome"] for row in made_up_ledger()["claims"]}
     lost = {name for name in names - {"copy"} if outcomes[name] not in shown_outcomes[name]}
     assert lost == set()  # one was run, and all others are unchanged
+    window.check_console()
+
+
+def test_each_claim_is_run_and_results_appear_while_others_run(window: Window) -> None:
+    page = window.go("/claims!copy", "tr.body figure")
+    states = [
+        {"id": "job", "kind": "claims", "run": "", "state": "running", "done": done, "total": 2,
+         "message": "copy, average-two"} for done in (0, 1)
+    ]  # fmt: skip
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/api/")[2]))
+    events = "".join(f"event: job\ndata: {json.dumps(state)}\n\n" for state in states)
+    page.route("**/api/claims", lambda route: route.fulfill(status=202, json={"job": "job"})
+               if route.request.method == "POST" else route.continue_())  # fmt: skip
+    stream = {"content_type": "text/event-stream", "body": events}
+    page.route("**/api/jobs/job/events", lambda route: route.fulfill(**stream))
+    page.route("**/api/jobs/job", lambda route: route.fulfill(json=states[-1]))
+    with page.expect_request("**/api/claims") as started:
+        page.get_by_role("button", name="Run copy").click()
+    assert started.value.post_data_json["ids"] == ["copy"]
+    page.wait_for_selector("button:text('running …')")
+    page.wait_for_function("() => document.querySelector('progress')?.value === 0.5")
+    page.evaluate(SETTLED)
+    assert "claims" in asked[asked.index("claims") + 1 :]  # one of two is done: its result is read
+    page.get_by_role("link", name="Open its scene in the playground").click()
+    page.wait_for_selector(".board svg")
+    assert page.locator("#preset").input_value() == "copy"
+    page.unroute_all()
+    page.reload()
+    page.wait_for_selector(".board svg")
     window.check_console()
 
 

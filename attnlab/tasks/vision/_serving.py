@@ -10,8 +10,10 @@ from typing import Any
 from attnlab.models import Model
 from attnlab.tasks.serving import Request, SendEvent
 from attnlab.tasks.vision._classify import classify_with
-from attnlab.tasks.vision._known_labels import known_labels
+from attnlab.tasks.vision._known_labels import known_labels, test_images
 from attnlab.tasks.vision._training import load_vision
+
+EXAMPLES = 8  # images to try
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class ClassificationService:
 
     def __call__(self, request: Request, send: SendEvent) -> Any:
         del send
+        if "examples" in request:
+            return {"images": test_images(self.config, EXAMPLES)}
         images = [request["image"]]
         (prediction,) = classify_with(self.model, self.config, images, self.labels)
         rows = [{"label": label, "probability": p} for label, p in prediction.probabilities]

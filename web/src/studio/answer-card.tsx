@@ -23,12 +23,13 @@ const NO_ANSWER: ReadonlySet<string> = new Set(['not in what I read', 'another k
 
 interface Props {
   answered: AnsweredQuestion;
+  right: string | null; // the right answer of an example
   open: boolean;
   toggle: () => void;
   router: Router;
 }
 
-export function AnswerCard({ answered, open, toggle, router }: Props) {
+export function AnswerCard({ answered, right, open, toggle, router }: Props) {
   const { question, answer, probability, margin, verdict, alternatives, nearest } = answered.answer;
   const { name, trained } = answered.answer;
   return (
@@ -45,6 +46,11 @@ export function AnswerCard({ answered, open, toggle, router }: Props) {
           {plainText(verdict)}
         </span>
       </div>
+      {right !== null && (
+        <p class="small">
+          <span class="dim">Right answer:</span> <b><bdi>{plainText(right)}</bdi></b>
+        </p>
+      )}
       <div class="sure">
         <span class="dim small">confidence</span>
         <FractionBar value={probability} look="strong" marks={thresholdMarks(answered.threshold)} />

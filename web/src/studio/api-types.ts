@@ -74,6 +74,15 @@ export interface Api {
     };
     response: SeeResponse;
   };
+  'GET /api/see/examples': {
+    query: {
+      /**
+       * the id of a run: its folder below --runs
+       */
+      run: string;
+    };
+    response: ExampleImagesResponse;
+  };
   'POST /api/look': {
     body: LookRequest;
     response: LookResponse;
@@ -298,9 +307,9 @@ export interface RunResponse {
   checkpoints: Checkpoint[];
   audited: boolean;
   /**
-   * Example inputs to try.
+   * Inputs to try.
    */
-  examples: string[];
+  examples: ExampleInput[];
 }
 export interface RunFile {
   name: string;
@@ -312,6 +321,20 @@ export interface Checkpoint {
   step: number | null;
   bytes: number;
   time: number | null;
+}
+/**
+ * An input to try, such as a question.
+ */
+export interface ExampleInput {
+  /**
+   * What it shows, such as "held out" or "made up".
+   */
+  kind: string;
+  text: string;
+  /**
+   * The right answer, if it is known.
+   */
+  answer: string | null;
 }
 /**
  * Rows of metrics, also the event `metrics`.
@@ -514,6 +537,19 @@ export interface SeeResponse {
 export interface LabelProbability {
   label: string;
   probability: number;
+}
+export interface ExampleImagesResponse {
+  /**
+   * Test images of the run's own data; none if they cannot be read fast.
+   */
+  images: ExampleImage[];
+}
+export interface ExampleImage {
+  /**
+   * The file, in base64.
+   */
+  png: string;
+  label: string;
 }
 export interface LookRequest {
   /**

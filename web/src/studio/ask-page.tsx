@@ -3,11 +3,12 @@
 import { useEffect, useState } from 'preact/hooks';
 import { plainText } from '../report/text-format';
 import { request } from './api';
-import type { AnswerResponse, Thresholds } from './api-types';
+import type { AnswerResponse, ExampleInput, Thresholds } from './api-types';
 import { AnswerCard } from './answer-card';
 import { Audit } from './audit';
 import { useWindowState, useRemembered } from './window-state';
 import type { Page } from './page-declaration';
+import { ExampleChips } from './example-chips';
 import { BusyMessage, EmptyPage, Examples, Failure, RunPicker, useTask } from './components';
 import type { Router } from './router';
 
@@ -92,7 +93,7 @@ function Questions({ run, router }: { run: string; router: Router }) {
             rows={Math.min(8, Math.max(2, text.split('\n').length))}
             value={text}
             spellcheck={false}
-            placeholder={examples[0] ? plainText(examples[0]) : 'Where was … born?'}
+            placeholder={examples[0] ? plainText(examples[0].text) : 'Where was … born?'}
             onInput={(event) => setText(event.currentTarget.value)}
             onKeyDown={(event) => {
               if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
@@ -119,15 +120,7 @@ function Questions({ run, router }: { run: string; router: Router }) {
           )}
         </div>
       </form>
-      {examples.length > 0 && (
-        <p class="chips" aria-label="Questions to try">
-          {examples.map((question) => (
-            <button key={question} type="button" class="plainly" disabled={work.busy} onClick={() => send([question])}>
-              <bdi>{plainText(question)}</bdi>
-            </button>
-          ))}
-        </p>
-      )}
+      <ExampleChips examples={examples} disabled={work.busy} take={(question) => send([question])} />
       {work.busy && <BusyMessage text="The model answers…" />}
       <Failure text={work.failure} />
       <div class="answers" aria-live="polite">
@@ -135,6 +128,7 @@ function Questions({ run, router }: { run: string; router: Router }) {
           <AnswerCard
             key={answered.key}
             {...{ answered, router }}
+            right={examples.find(({ text }) => text === answered.answer.question)?.answer ?? null}
             open={open === answered.key}
             toggle={() => setOpen(open === answered.key ? null : answered.key)}
           />
@@ -144,14 +138,14 @@ function Questions({ run, router }: { run: string; router: Router }) {
   );
 }
 
-function useExamples(run: string): string[] {
+function useExamples(run: string): ExampleInput[] {
   const { link } = useWindowState();
   const live = link.state === 'live'; // again when the connection is back
-  const [examples, setExamples] = useState<string[]>([]);
+  const [examples, setExamples] = useState<ExampleInput[]>([]);
   useEffect(() => {
     const controller = new AbortController();
     request('GET /api/run', { query: { run }, signal: controller.signal }).then(
-      (details) => setExamples(details.examples.slice(0, 4)),
+      (details) => setExamples(details.examples),
       () => undefined, // examples are optional
     );
     return () => controller.abort();

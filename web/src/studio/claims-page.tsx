@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import planeCss from '../playground/plane.css?inline';
 import baseCss from '../report/base.css?inline';
 import { App } from '../report/claims/app';
+import { ClaimActionsContext } from '../report/claims/claim-actions';
 import claimsCss from '../report/claims/claims.css?inline';
 import type { Ledger } from '../report/claims/ledger';
 import { ErrorBoundary } from '../shared/error-boundary';
@@ -14,6 +15,7 @@ import { JobButton } from './job-button';
 import type { Page } from './page-declaration';
 import { BusyMessage, Failure } from './components';
 import { mergeLedger } from './merge-ledger';
+import { linkTo } from './route-format';
 import { innerAddress, type Router } from './router';
 
 const JOB = 'claims';
@@ -27,6 +29,8 @@ function ClaimsPage({ router }: { router: Router }) {
   const [ledger, setLedger] = useState<Ledger | null>(null);
   const [failure, setFailure] = useState('');
   const done = jobs.lastEndedId(JOB);
+  const job = jobs.of(JOB)?.job;
+  const finished = job?.done ?? 0; // claims of the running job: their results are shown at once
   const [selected, setSelected] = useState<string[]>([]);
   const [size, setSize] = useState<Size>('small');
   useEffect(() => {
@@ -41,8 +45,15 @@ function ClaimsPage({ router }: { router: Router }) {
       },
     );
     return () => controller.abort();
-  }, [done]);
+  }, [done, finished]);
   const start = (ids: string[]): void => void jobs.run(JOB, 'POST /api/claims', { ids, size });
+  const busy = jobs.busy(JOB);
+  const actions = {
+    run: (id: string) => start([id]),
+    running: new Set(busy ? job?.message.split(', ') : []),
+    busy,
+    sceneLink: (id: string) => linkTo('playground', {}, `preset=${id}`),
+  };
   if (failure && !ledger) return <Failure text={failure} />;
   if (!ledger) return <BusyMessage text="Reading the claims…" />;
   return (
@@ -70,11 +81,13 @@ function ClaimsPage({ router }: { router: Router }) {
           css={CSS}
           address={innerAddress(router.route.page)}
           show={(root) => (
-            <App
-              ledger={ledger}
-              root={root}
-              shows={(claims) => setSelected(claims.map(({ id }) => id))}
-            />
+            <ClaimActionsContext.Provider value={actions}>
+              <App
+                ledger={ledger}
+                root={root}
+                shows={(claims) => setSelected(claims.map(({ id }) => id))}
+              />
+            </ClaimActionsContext.Provider>
           )}
         />
       </ErrorBoundary>

@@ -9,6 +9,8 @@ import { DropZone, imageProblem, usePastedImage } from './drop-zone';
 import { CompareSelect, InputKindSwitch, ModelSelect, TextField, type ModelChoice } from './look-fields';
 import { DEFAULT_LOOK_OPTIONS, lookImageQuery, OTHER_TEXT, lookRequestBody, findProblem, type LookOptions } from './look-request';
 import type { Page } from './page-declaration';
+import { ExampleChips, PAIRS, SENTENCES } from './example-chips';
+import { ExampleImages } from './example-images';
 import { BusyMessage, Command, EmptyPage, Failure, NumberField, runTitle, useChoice, useRuns, useTask } from './components';
 import type { Router } from './router';
 import { CaptureViewer } from './capture-viewer';
@@ -140,6 +142,26 @@ function Form({ choices, router }: { choices: ModelChoice[]; router: Router }) {
           </div>
         ) : (
           <TextFields {...{ options, setOptions, maxTokens }} start={lookAtText} compare={compare === OTHER_TEXT} />
+        )}
+        {!readsImages && compare === OTHER_TEXT ? (
+          <div class="whole">
+            <ExampleChips
+              examples={PAIRS.map(([one, other]) => ({ kind: 'two texts', text: `${one} / ${other}`, answer: null }))}
+              take={(both) => {
+                const [text, otherText] = both.split(' / ');
+                setOptions((old) => ({ ...old, text, otherText }));
+              }}
+            />
+          </div>
+        ) : !readsImages && (
+          <div class="whole">
+            <ExampleChips examples={SENTENCES} take={(text) => setOptions((old) => ({ ...old, text }))} />
+          </div>
+        )}
+        {readsImages && modelKey.startsWith('run:') && (
+          <div class="whole">
+            <ExampleImages run={modelKey.slice(4)} disabled={work.busy} take={lookAtImage} />
+          </div>
         )}
         <div class="row whole">
           <button type="submit" class="main" disabled={!ready || work.busy}>

@@ -10,6 +10,7 @@ import { useWindowState, useRemembered } from './window-state';
 import { DropZone, imageProblem, usePastedImage } from './drop-zone';
 import { formatPercent } from './format';
 import type { Page } from './page-declaration';
+import { ExampleImages } from './example-images';
 import { BusyMessage, EmptyPage, Examples, Failure, RunPicker, useTask } from './components';
 import type { Router } from './router';
 import { CaptureViewer } from './capture-viewer';
@@ -78,7 +79,10 @@ function ClassifyForm({ run, router }: { run: string; router: Router }) {
   return (
     <>
       <div class="seeing">
-        <DropZone image={image} take={classify} />
+        <div class="stack">
+          <DropZone image={image} take={classify} />
+          <ExampleImages run={run} disabled={work.busy} take={classify} />
+        </div>
         <div>
           {work.busy && <BusyMessage text="The model classifies the image…" />}
           <Failure text={problem || work.failure} />

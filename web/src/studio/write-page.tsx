@@ -4,6 +4,7 @@ import { useState } from 'preact/hooks';
 import { RequestError, stream } from './api';
 import { useWindowState, useRemembered } from './window-state';
 import type { Page } from './page-declaration';
+import { ARTICLES, BEGINNINGS, ExampleChips } from './example-chips';
 import { EmptyPage, Examples, Failure, RunPicker, useTask } from './components';
 import type { Router } from './router';
 import { SourceText, type SelectedWord } from './source-text';
@@ -103,6 +104,9 @@ function WritingForm({ run }: { run: string }) {
               }}
             />
           </label>
+        )}
+        {!shown && (
+          <ExampleChips examples={continues ? BEGINNINGS : ARTICLES} disabled={work.busy} take={setTyped} />
         )}
         {text.length > limit && (
           <p class="message warn">The studio takes at most {limit.toLocaleString('en')} characters.</p>

@@ -1,6 +1,6 @@
 // The details of a claim: its reason, the measurement, and the figures of experiment and control.
 
-import { useMemo } from 'preact/hooks';
+import { useContext, useMemo } from 'preact/hooks';
 import { PRESETS } from '../../playground/presets';
 import { ClaimPreset } from '../../playground/claim-preset';
 import { Figure } from '../figure';
@@ -8,6 +8,7 @@ import { formatShort } from '../number-format';
 import { NamedBlock, FormattedText } from '../page-frame';
 import { plainText } from '../text-format';
 import type { FigureOptions } from '../figure-options';
+import { ClaimActionsContext } from './claim-actions';
 import { formatInterval, type Claim, type JudgedResult } from './ledger';
 import { Verdict } from './claim-table';
 
@@ -27,6 +28,7 @@ const SOURCES: Record<string, string> = {
 
 export function ClaimDetails({ claim, options, change, tried, setTried }: Props) {
   const { control } = claim;
+  const actions = useContext(ClaimActionsContext);
   const preset = PRESETS.find((each) => each.id === claim.id);
   // many controls are a line in the same figure
   const sameFigure = useMemo(() => JSON.stringify(claim.plot) === JSON.stringify(control.plot), [claim]);
@@ -71,6 +73,7 @@ export function ClaimDetails({ claim, options, change, tried, setTried }: Props)
             <button type="button" aria-expanded={tried} onClick={() => setTried(!tried)}>
               {tried ? 'Close the plane' : 'Try it in the plane'}
             </button>
+            {actions && <a href={actions.sceneLink(claim.id)}>Open its scene in the playground</a>}
           </p>
         )}
         <p class="dim small">

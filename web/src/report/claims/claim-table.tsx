@@ -8,6 +8,7 @@ import { FormattedText } from '../page-frame';
 import { plainText } from '../text-format';
 import { figureOptions, type Choices } from './page-choices';
 import { formatControlVerdict, formatInterval, SIGNS, formatVerdict, type Claim, type JudgedResult, type Ledger } from './ledger';
+import { ClaimActionsContext, type ClaimActions } from './claim-actions';
 import { ClaimDetails } from './claim-details';
 
 interface Props {
@@ -78,6 +79,7 @@ interface RowProps {
 
 function Row({ claim, mixed, choices, change }: RowProps) {
   const { address } = useContext(PageContext);
+  const actions = useContext(ClaimActionsContext);
   const open = choices.open.includes(claim.id);
   const toggle = (): void => change({ open: turned(choices.open, claim.id, !open), at: '' });
   // a reason has more space in another column
@@ -103,6 +105,7 @@ function Row({ claim, mixed, choices, change }: RowProps) {
           <a class="id" href={address.link(claim.id)} title="Link to this claim">
             {plainText(claim.id)}
           </a>
+          {actions && <RunButton {...{ claim, actions }} />}
           {mixed && claim.size && (
             <span class="dim small ran">
               {plainText(claim.size)}, seed {claim.seed}
@@ -149,6 +152,21 @@ function Row({ claim, mixed, choices, change }: RowProps) {
         </tr>
       )}
     </>
+  );
+}
+
+function RunButton({ claim, actions }: { claim: Claim; actions: ClaimActions }) {
+  const isRunning = actions.running.has(claim.id);
+  return (
+    <button
+      type="button"
+      class="plainly run-claim"
+      disabled={actions.busy}
+      aria-label={`Run ${plainText(claim.id)}`}
+      onClick={() => actions.run(claim.id)}
+    >
+      {isRunning ? 'running …' : 'Run'}
+    </button>
   );
 }
 
