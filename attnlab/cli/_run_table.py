@@ -38,19 +38,26 @@ COLUMNS: dict[str, dict[str, Any]] = {
 """The columns with their options for rich."""
 
 
+def example_command() -> str:
+    """A command that makes a run."""
+    example = next(kind.example for kind in TASKS.values() if kind.example)
+    return f"{example.command} runs/first"
+
+
 def print_runs(folder: Path, as_json: bool, console: Console | None = None) -> None:
     """Print a table of all runs in a folder and below it, then a line for each unreadable one."""
     console = console or Console()
     if not folder.is_dir():
         reason = "is not a folder" if folder.exists() else "does not exist"
-        raise ValueError(f"{printable(str(folder))}: {reason}; give one that holds runs")
+        raise ValueError(
+            f"{printable(str(folder))}: {reason}; give one that holds runs, or make a run: "
+            f"{example_command()}"
+        )
     runs = [summarize(path, folder) for path in find_runs(folder)]
     if as_json:
         print(json.dumps([without_nan(asdict(run)) for run in runs], indent=2, allow_nan=False))
     elif not runs:
-        example = next(kind.example for kind in TASKS.values() if kind.example)
-        line = f"no runs found below {printable(str(folder))}; "
-        line += f"make one: {example.command} runs/first"
+        line = f"no runs found below {printable(str(folder))}; make one: {example_command()}"
         console.print(cell(line, console, 4096), soft_wrap=True)
     else:
         readable = [run for run in runs if run.problem is None]

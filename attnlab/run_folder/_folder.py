@@ -55,6 +55,10 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """config.json, checked and in the newest version."""
+        if not self.folder.exists():
+            raise ValueError(
+                f"{self.folder}: not a run folder, it does not exist; attnlab runs lists your runs"
+            )
         try:
             return read_config(self.folder).content
         except UnknownVersionError as error:
