@@ -137,7 +137,10 @@ def test_resume_on_the_command_line(text: Path, capsys: pytest.CaptureFixture[st
         ("language train {text} --rotary-base 0", ["rotary_base is 0"]),
         ("language train {text} --seed 99999999999999999999", ["seed is 9999"]),
         ("language write {text}", ["not a run folder"]),
-        ("language write nothing", ["nothing: not a run folder, it does not exist", "attnlab runs"]),
+        (
+            "language write nothing",
+            ["nothing: not a run folder, it does not exist", "attnlab runs"],
+        ),
         ("language evaluate nothing {text}", ["nothing", "does not exist"]),
         ("runs nowhere", ["nowhere", "make a run: attnlab "]),
         ("runs show nowhere", ["nowhere"]),
