@@ -53,10 +53,11 @@ def importance(
 ) -> Any:
     """The `HeadImportance` of a model on pieces of a text file, pairs of texts, or images."""
     from attnlab.heads._inputs import read_inputs
+    from attnlab.heads._model_reader import MIN_TOKENS
     from attnlab.interpret._adapters import open_model
     from attnlab.interpret._head_importance import head_importance
 
-    for name, count, least in (("tokens", tokens, 2), ("windows", windows, 1)):
+    for name, count, least in (("tokens", tokens, MIN_TOKENS), ("windows", windows, 1)):
         if count is not None and count < least:
             raise ValueError(f"--{name} {count}; give {least} or more")
     inputs = None if text is None else read_inputs(text)

@@ -24,6 +24,7 @@ from attnlab.interpret._adapters import attention_sites, predict
 from attnlab.interpret._attention_sites import AttentionSite, stream_of
 from attnlab.interpret._frozen_norms import ROUNDINGS, FrozenNorms
 from attnlab.interpret._inspected_model import move_to_model
+from attnlab.interpret._layer_numbers import layer_numbers
 from attnlab.interpret._logit_lens import LensInput
 from attnlab.interpret._model_input import ModelInput, Text, check_token, read_input, token_id
 from attnlab.interpret._run_model import evaluating, frozen
@@ -138,7 +139,8 @@ class ResidualPath:
             part: number for number, block in enumerate(self.blocks) for part in block.modules()
         }
         self.sites = [site for site in sites if site.module in self.owner]
-        self.numbers = {site: number for number, site in enumerate(sites)}
+        names = [site.name for site in sites]
+        self.numbers = dict(zip(sites, layer_numbers(names), strict=True))
         self.refused: list[AttentionSite] = []
         self.norms = FrozenNorms(self.model)
         self.first: Tensor | None = None  # (B, T, W) the embedding

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attnlab.interpret._find_heads import captured_self_attention
+from attnlab.interpret._find_heads import captured_self_attention, numbers_of
+from attnlab.interpret._layer_numbers import list_numbers
 from attnlab.interpret._model_input import ModelInput, Text, read_all
 from attnlab.interpret._run_model import evaluating
 
@@ -66,8 +67,9 @@ def average(
 ) -> AverageAttention:
     """Average the attention of one head over many texts.
 
-    `by` is "position", or "class": first token, function word, other word, part of a word, number,
-    punctuation. Classes are decided by the tokens' texts alone (function words are English).
+    Layers are numbered as in `intervene`. `by` is "position", or "class": first token, function
+    word, other word, part of a word, number, punctuation. Classes are decided by the tokens' texts
+    alone (function words are English).
 
     >>> import attnlab
     >>> from attnlab.models import Decoder, StackConfig
@@ -96,12 +98,13 @@ def average(
 
 def _head_weights(source: ModelInput, layer: int, head: int) -> tuple[str, Tensor]:
     layers = captured_self_attention(source)
-    if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < len(layers):
+    numbers = numbers_of(source.model, [each.name for each in layers])
+    if isinstance(layer, bool) or not isinstance(layer, int) or layer not in numbers:
         raise ValueError(
             f"no layer {layer!r}; {source.label} has {len(layers)} layers that attend from all "
-            f"tokens to all: give 0 to {len(layers) - 1}"
+            f"tokens to all: give {list_numbers(numbers)}"
         )
-    chosen = layers[layer]
+    chosen = layers[numbers.index(layer)]
     if isinstance(head, bool) or not isinstance(head, int) or not 0 <= head < chosen.all_heads:
         raise ValueError(
             f"no head {head!r} in {chosen.name}, which has {chosen.all_heads}; give numbers from 0 "

@@ -35,13 +35,12 @@ def _report(
     return Report(kind, title, [section], seconds=seconds)
 
 
-def _head_map(rows: Sequence[Sequence[float | None]], z: str, center: float | None) -> Heatmap:
+def _head_map(
+    rows: Sequence[Sequence[float | None]], numbers: Sequence[int], z: str, center: float | None
+) -> Heatmap:
     width = max(len(row) for row in rows)
     values = [[*row, *[None] * (width - len(row))] for row in rows]
-    columns, names = (
-        [str(head) for head in range(width)],
-        [str(layer) for layer in range(len(rows))],
-    )
+    columns, names = [str(head) for head in range(width)], [str(layer) for layer in numbers]
     return Heatmap("head", "layer", z, columns, names, values, center=center)
 
 
@@ -66,11 +65,12 @@ def importance_report(result: HeadImportance) -> Report:
         f"Head {best.layer}.{best.head} has the largest effect: {best.effect:+.4f} without it.",
         f"Half of the sum of all effects comes from {needed} of {total} heads.",
     ]
+    names = dict(zip(result.numbers, result.layers, strict=True))
     table = Table(
         "Heads with the largest effect",
         ["layer.head", f"change of the {result.metric}", "layer"],
         [
-            [f"{head.layer}.{head.head}", head.effect, result.layers[head.layer]]
+            [f"{head.layer}.{head.head}", head.effect, names[head.layer]]
             for head in ranked[:MAX_ROWS]
         ],
         note=f"The effect is the metric without the head ({result.how} ablation) minus the metric "
@@ -83,7 +83,7 @@ def importance_report(result: HeadImportance) -> Report:
     )
     figure = Figure(
         "Effect of each head",
-        _head_map(result.effects, f"change of the {result.metric}", 0.0),
+        _head_map(result.effects, result.numbers, f"change of the {result.metric}", 0.0),
         f"{result.description[:1].upper()}{result.description[1:]}; {how}.",
     )
     rows: list[Mapping[str, Value]] = [
@@ -191,13 +191,13 @@ def head_scores_report(result: HeadScores) -> Report:
     ]
     figure = Figure(
         f"Scores of all heads: {result.kind}",
-        _head_map(result.scores, "score", None),
+        _head_map(result.scores, result.numbers, "score", None),
         f"The share of the weight on {KINDS[result.kind]}, minus chance, relative to the maximum; "
         f"on {result.scored_on}.",
     )
     rows: list[Mapping[str, Value]] = [
         {"layer": layer, "head": head, "score": score}
-        for layer, row in enumerate(result.scores)
+        for layer, row in zip(result.numbers, result.scores, strict=True)
         for head, score in enumerate(row)
     ]
     settings: dict[str, Value] = {

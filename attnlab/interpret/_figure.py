@@ -19,6 +19,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from attnlab.interpret._layer_numbers import layer_numbers, list_numbers
 from attnlab.interpret._records import Capture, CapturePanel
 from attnlab.report._text import clean
 
@@ -113,9 +114,12 @@ def select_head(
         if panel == 0:
             return selected
     names = [each.name for each in chosen.layers]
-    index = names.index(layer) if layer in names else 0 if layer is None else layer
-    if not isinstance(index, int) or not 0 <= index < len(names):
-        raise ValueError(f"no layer {layer!r}; give 0 to {len(names) - 1}, or a name")
+    numbers = layer_numbers(names)
+    if layer is not None and layer not in names and layer not in numbers:
+        raise ValueError(f"no layer {layer!r}; give {list_numbers(numbers)}, or a name")
+    index = 0
+    if layer is not None:
+        index = numbers.index(layer) if isinstance(layer, int) else names.index(layer)
     heads = chosen.layers[index].heads
     if chosen.layers[index].weights is None:
         raise ValueError(f"{names[index]}: its weights were not captured")

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from attnlab.interpret._adapters import attention_sites
 from attnlab.interpret._capture import record as capture_with
 from attnlab.interpret._head_patterns import score_selected
+from attnlab.interpret._layer_numbers import numbers_among
 from attnlab.interpret._model_input import ModelInput, Text, read_all, read_input, vocabulary_of
 from attnlab.interpret._recorder import CaptureOptions
 from attnlab.interpret._records import Layer
@@ -42,19 +44,22 @@ LENGTHS = (20, 25)  # tokens before they are repeated: two periods, so that no f
 @dataclass(frozen=True)
 class ScoredHead:
     layer: int
+    """Its number, as in `intervene`."""
     head: int
     score: float
 
 
 @dataclass(frozen=True, eq=False)
 class HeadScores:
-    """The heads of a kind, and the scores of all heads: `scores[layer][head]`."""
+    """The heads of a kind, and the scores of all heads: a row for each of `layers`."""
 
     label: str
     kind: str
     heads: list[ScoredHead]
     """Those with a score of at least `threshold`, highest first."""
     layers: list[str]
+    numbers: list[int]
+    """Of the layers, as in `intervene`."""
     scores: list[list[float]]
     threshold: float
     scored_on: str
@@ -112,14 +117,23 @@ def find_heads(
             "head can be scored"
         )
     scores = [(gains[name] / margins[name].clamp(min=1e-9)).tolist() for name in gains]
+    names = list(gains)
+    numbers = numbers_of(sources[0].model, names)
     matching = [
         ScoredHead(layer, head, score)
-        for layer, row in enumerate(scores)
+        for layer, row in zip(numbers, scores, strict=True)
         for head, score in enumerate(row)
         if score >= threshold
     ]
     matching.sort(key=lambda head: -head.score)
-    return HeadScores(sources[0].label, kind, matching, list(gains), scores, threshold, scored_on)
+    return HeadScores(
+        sources[0].label, kind, matching, names, numbers, scores, threshold, scored_on
+    )
+
+
+def numbers_of(model: nn.Module, names: Sequence[str]) -> list[int]:
+    """The numbers of captured layers, as in `intervene`."""
+    return numbers_among(names, [site.name for site in attention_sites(model)])
 
 
 def captured_self_attention(source: ModelInput) -> list[Layer]:

@@ -16,6 +16,7 @@ import torch
 from attnlab.interpret._adapters import attention_sites
 from attnlab.interpret._attention_sites import AttentionSite
 from attnlab.interpret._intervene import Ablation, intervene
+from attnlab.interpret._layer_numbers import list_numbers, numbers_among
 from attnlab.interpret._metrics import MetricFunction, MetricName, create_metric
 from attnlab.interpret._model_input import ModelInput, Text, read_all, read_input
 from attnlab.interpret._record import recording_heads
@@ -35,6 +36,7 @@ class HeadEffect:
     """One head: its effect is the metric without it minus the metric of the whole model."""
 
     layer: int
+    """Its number, as in `intervene`."""
     head: int
     effect: float
     per_text: tuple[float, ...] = ()
@@ -43,10 +45,13 @@ class HeadEffect:
 
 @dataclass(frozen=True, eq=False)
 class HeadImportance:
-    """The effects of all heads. `effects[layer][head]` is None where a head cannot be ablated."""
+    """The effects of all heads. `effects` has a row for each of `layers`, with None for a head that
+    was not ablated."""
 
     label: str
     layers: list[str]
+    numbers: list[int]
+    """Of the layers, as in `intervene`."""
     effects: list[list[float | None]]
     heads: list[HeadEffect]
     metric: str
@@ -108,40 +113,43 @@ def head_importance(
     with evaluating(module), torch.no_grad():
         counts, width, notes, single = ablatable_sites(module, sources[0])
         skipped = single if how in ("mean", "resample") else set()
-        chosen_heads = _chosen_heads(counts, heads, skipped)
+        names = [site.name for site, _ in counts]
+        numbers = numbers_among(names, [site.name for site in whole.sites])
+        chosen_heads = _chosen_heads(counts, numbers, heads, skipped)
         if skipped:
-            names = ", ".join(counts[number][0].name for number in sorted(skipped))
-            notes.append(f"Not ablated, because {how} needs several queries: {names}.")
+            listed = ", ".join(names[row] for row in sorted(skipped))
+            notes.append(f"Not ablated, because {how} needs several queries: {listed}.")
         batches = same_shape_batches(sources, OUTPUT_ENTRIES // max(1, width))
         runs = len(batches) * len(chosen_heads)
         done, effects = 0, {each: [0.0] * len(sources) for each in chosen_heads}
         baselines, descriptions, replayed = list[float](), list[str](), True
-        for batch, numbers in batches:
+        for batch, places in batches:
             replay = Replay(batch, [site for site, _ in counts])
             fixed = chosen.fix(batch, replay.output)
             before = fixed.read(replay.output)  # (B,)
             baselines += before.tolist()
             descriptions.append(fixed.describe())
-            for number, head in chosen_heads:
-                site = counts[number][0]
+            for row, head in chosen_heads:
+                site = counts[row][0]
                 with whole.ablate(site.name, head, how, seed=seed):
                     after = fixed.read(replay.run_from(replay.block_index(site)))
-                for text, effect in zip(numbers, (after - before).tolist(), strict=True):
-                    effects[number, head][text] = effect
+                for text, effect in zip(places, (after - before).tolist(), strict=True):
+                    effects[row, head][text] = effect
                 done += 1
                 if progress is not None:
                     progress(done, runs)
             replayed = replayed and replay.usable
     measured = [
-        HeadEffect(layer, head, sum(values) / len(values), tuple(values))
-        for (layer, head), values in effects.items()
+        HeadEffect(numbers[row], head, sum(values) / len(values), tuple(values))
+        for (row, head), values in effects.items()
     ]
     table: list[list[float | None]] = [[None] * count for _, count in counts]
-    for each in measured:
-        table[each.layer][each.head] = each.effect
+    for (row, head), each in zip(effects, measured, strict=True):
+        table[row][head] = each.effect
     return HeadImportance(
         label=sources[0].label,
-        layers=[site.name for site, _ in counts],
+        layers=names,
+        numbers=numbers,
         effects=table,
         heads=measured,
         metric=chosen.name,
@@ -173,7 +181,7 @@ def ablatable_sites(
     model: Any, source: ModelInput
 ) -> tuple[list[tuple[AttentionSite, int]], int, list[str], set[int]]:
     """The layers that run, in that order, with their numbers of heads; the width of the output;
-    notes; the numbers of the layers with a single query."""
+    notes; the places of the layers with a single query."""
     sites = attention_sites(model)
     refused: list[str] = []
     with recording_heads(sites, refused) as outputs:
@@ -197,12 +205,14 @@ def ablatable_sites(
 
 def _chosen_heads(
     counts: list[tuple[AttentionSite, int]],
+    numbers: list[int],
     heads: Sequence[tuple[int, int]] | None,
     skipped: set[int],
 ) -> list[tuple[int, int]]:
+    """The place of the layer and the head, of each."""
     if heads is None and len(skipped) < len(counts):
-        numbers = [number for number in range(len(counts)) if number not in skipped]
-        return [(number, head) for number in numbers for head in range(counts[number][1])]
+        rows = [row for row in range(len(counts)) if row not in skipped]
+        return [(row, head) for row in rows for head in range(counts[row][1])]
     if heads is None:
         raise ValueError("every layer has one query only; give texts of two or more tokens")
     if not heads:
@@ -210,7 +220,8 @@ def _chosen_heads(
     if any(not isinstance(number, int) for pair in heads for number in pair):
         raise ValueError(f"heads is {heads!r}; give pairs of whole numbers, layer and head")
     for layer, head in heads:
-        if not 0 <= layer < len(counts):
-            raise ValueError(f"no layer {layer}; give numbers from 0 to {len(counts) - 1}")
-        counts[layer][0].check_heads([head], counts[layer][1])
-    return list(dict.fromkeys((layer, head) for layer, head in heads))
+        if layer not in numbers:
+            raise ValueError(f"no layer {layer}; give {list_numbers(numbers)}")
+        site, count = counts[numbers.index(layer)]
+        site.check_heads([head], count)
+    return list(dict.fromkeys((numbers.index(layer), head) for layer, head in heads))

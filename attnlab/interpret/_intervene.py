@@ -21,6 +21,7 @@ from attnlab.interpret._attention_sites import (
     with_stream,
 )
 from attnlab.interpret._inspected_model import InspectedModel
+from attnlab.interpret._layer_numbers import layer_numbers, list_numbers
 from attnlab.interpret._record import LayerRecord, Record, repeat_name
 
 Ablation = Literal["zero", "mean", "uniform", "resample"]
@@ -159,12 +160,13 @@ class Intervention:
         names = [site.name for site in self.sites]
         if isinstance(layer, str) and layer in names:
             return self.sites[names.index(layer)]
-        if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < len(names):
+        numbers = layer_numbers(names)
+        if isinstance(layer, bool) or not isinstance(layer, int) or layer not in numbers:
             listed = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
             raise ValueError(
-                f"no layer {layer!r}; give a number from 0 to {len(names) - 1} or a name: {listed}"
+                f"no layer {layer!r}; give {list_numbers(numbers)} or a name: {listed}"
             )
-        return self.sites[layer]
+        return self.sites[numbers.index(layer)]
 
     def _heads(self, site: AttentionSite, head: Heads) -> list[int] | None:
         if head is None:
@@ -225,8 +227,10 @@ def intervene(model: nn.Module) -> Intervention:
 
     Add changes with `ablate`, `weights` and `patch`, one after another, and use the result in a
     `with`. The model gets hooks from outside. They are gone afterwards, also after an error, and
-    the model's outputs are what they were. Layers are numbered in the order of the modules, from 0,
-    or named as in `capture`. Fused attention stays on, except in layers whose weights change.
+    the model's outputs are what they were. Layers have the numbers of their modules' names; where
+    these do not tell them apart (an encoder and a decoder), they are counted from 0 in the order of
+    the modules. Names as in `capture` work too. Fused attention stays on, except in layers whose
+    weights change.
 
     >>> import torch, attnlab
     >>> from attnlab.models import Decoder, StackConfig

@@ -23,7 +23,7 @@ from attnlab.interpret._head_switches import SwitchableModel
 from attnlab.interpret._inspected_model import InspectedModel, PreparedInput
 from attnlab.interpret._interesting_heads import find_highlights, opening_view
 from attnlab.interpret._intervene import intervene
-from attnlab.interpret._layer_numbers import layer_numbers
+from attnlab.interpret._layer_numbers import layer_numbers, list_numbers
 from attnlab.interpret._options import LookInput, LookOptions
 from attnlab.interpret._page import render, save_page
 from attnlab.interpret._records import Capture, CapturePanel, InitialView, View
@@ -327,9 +327,7 @@ class _CapturedPanels:
         numbered = dict(zip(layer_numbers(names), names, strict=True))
         for layer, head in map(parse_head, heads):
             if layer not in numbered:
-                known = f"0 to {len(names) - 1}"
-                if list(numbered) != list(range(len(names))):
-                    known = f"one of {', '.join(map(str, numbered))}"
+                known = list_numbers(list(numbered)).removeprefix("a number from ")
                 raise ValueError(f"no layer {layer}; give LAYER.HEAD with {known}")
             change = change.ablate(numbered[layer], head)
         with change:

@@ -26,6 +26,7 @@ from attnlab.interpret._attention_sites import (
 )
 from attnlab.interpret._capture import record as capture_with
 from attnlab.interpret._inspected_model import BatchOutput
+from attnlab.interpret._layer_numbers import list_numbers, numbers_among
 from attnlab.interpret._model_input import ModelInput, Text, read_input
 from attnlab.interpret._recorder import CaptureOptions
 from attnlab.interpret._run_model import evaluating
@@ -37,6 +38,8 @@ PARTS = ("attention", "heads", "q", "k", "v", "input", "stream")
 class LayerRecord:
     """One attention layer. A part that the model does not show is None."""
 
+    number: int
+    """As in `intervene`."""
     name: str
     stack: str
     kind: str
@@ -66,8 +69,8 @@ class Record:
     def names(self) -> list[str]:
         """The names of all recorded tensors."""
         parts = [
-            f"{number}.{part}"
-            for number, layer in enumerate(self.layers)
+            f"{layer.number}.{part}"
+            for layer in self.layers
             for part in PARTS
             if getattr(layer, part) is not None
         ]
@@ -78,12 +81,14 @@ class Record:
         if name == "logits":
             return self.logits
         value = None
-        if number.isdecimal() and int(number) < len(self.layers) and part in PARTS:
-            value = getattr(self.layers[int(number)], part)
+        numbered = {str(layer.number): layer for layer in self.layers}
+        if number in numbered and part in PARTS:
+            value = getattr(numbered[number], part)
         if value is None:
+            known = list_numbers([layer.number for layer in self.layers])
             raise ValueError(
-                f"nothing is recorded as {name!r}; give LAYER.PART with a layer from 0 to "
-                f"{len(self.layers) - 1} and one of {', '.join(PARTS)}, or logits"
+                f"nothing is recorded as {name!r}; give LAYER.PART with {known} for the layer and "
+                f"one of {', '.join(PARTS)}, or logits"
             )
         recorded: Tensor = value
         return recorded
@@ -192,7 +197,7 @@ def record(
 
     `model` is a folder or a model in memory with its `tokenizer`; `text` a text, or token ids. An
     encoder-decoder takes a `pair` of texts, a vision model an `image`. Layers are numbered as in
-    `look`. The hooks are gone afterwards.
+    `intervene`. The hooks are gone afterwards.
 
     >>> import attnlab
     >>> from attnlab.models import Decoder, StackConfig
@@ -218,6 +223,7 @@ def record(
         output = source.run()
     by_name = {site.name: site for site in sites}
     names = [re.sub(r" \(\d+\)$", "", layer.name) for layer in captured.layers]
+    numbers = numbers_among([layer.name for layer in captured.layers], list(by_name))
     layers = []
     for number, layer in enumerate(captured.layers):
         site = by_name.get(names[number])
@@ -230,6 +236,7 @@ def record(
         )
         layers.append(
             LayerRecord(
+                numbers[number],
                 layer.name,
                 layer.stack,
                 layer.kind,

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from attnlab.interpret._layer_numbers import layer_numbers
 from attnlab.interpret._look import LookResult
 from attnlab.interpret._records import CapturePanel
 
@@ -59,7 +60,8 @@ def printable(text: str) -> str:
 def _pattern_table(panel: CapturePanel) -> Table | None:
     """Heads by pattern, highest scores first, and the mean score of untrained heads."""
     heads: dict[str, list[tuple[float, int, int]]] = {}
-    for number, (layer, patterns) in enumerate(zip(panel.layers, panel.patterns, strict=True)):
+    numbers = layer_numbers([layer.name for layer in panel.layers])
+    for number, layer, patterns in zip(numbers, panel.layers, panel.patterns, strict=True):
         for head, pattern in zip(layer.heads, patterns, strict=True):
             if pattern.label:
                 score = pattern.scores[pattern.label]

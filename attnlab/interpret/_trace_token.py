@@ -26,6 +26,7 @@ from attnlab.interpret._attention_sites import (
 from attnlab.interpret._block_parts import BlockWatcher, split_block
 from attnlab.interpret._capture import record
 from attnlab.interpret._inspected_model import BatchOutput, InspectedModel, PreparedInput
+from attnlab.interpret._layer_numbers import layer_numbers
 from attnlab.interpret._model_input import ModelInput, from_prepared
 from attnlab.interpret._options import CaptureLimits, parse_place
 from attnlab.interpret._record import StreamRecorder, recording_heads
@@ -90,7 +91,7 @@ def choose_place(
         queries = panel.sequences[panel.sequence_indices[0][0]].texts
         return 0, 0, len(queries) - 1
     layer, head, token = parse_place(limits.walkthrough)
-    numbers = sorted(set(limits.layers or range(len(panel.layers))))
+    numbers = sorted(set(limits.layers or layer_numbers([each.name for each in panel.layers])))
     if layer not in numbers or numbers.index(layer) >= len(panel.layers):
         raise ValueError(f"no layer {layer}; give one of {', '.join(map(str, numbers))}")
     layer = numbers.index(layer)

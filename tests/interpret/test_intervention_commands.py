@@ -122,7 +122,7 @@ BAD = [
     ("heads MODEL --importance", "needs something to read"),
     ("heads MODEL --importance --text FILE --metric best", "no metric 'best'; give one of loss"),
     ("heads MODEL --importance --text FILE --windows 0", "--windows 0; give 1 or more"),
-    ("heads MODEL --importance --text FILE --tokens 0", "--tokens 0; give 2 or more"),
+    ("heads MODEL --importance --text FILE --tokens 0", "--tokens 0; give 16 or more"),
     ("heads MODEL --importance --text FILE --how best", "how is 'best'; give one of zero"),
     ("heads MODEL --importance --text FILE --tolerance 0.1", "no meaning with --importance"),
     ("heads MODEL --importance --text FILE --metric logit --answer zebra", "is 5 tokens"),

@@ -94,8 +94,8 @@ def test_light_and_dark(seen: LookResult) -> None:
     [
         ({"view": "flow"}, "no figure 'flow'; give one of heads, matrix, image"),
         ({"view": "image"}, "this capture has no image"),
-        ({"layer": 99}, "no layer 99; give 0 to"),
-        ({"layer": "nowhere"}, "no layer 'nowhere'; give 0 to"),
+        ({"layer": 99}, "no layer 99; give a number from 0 to"),
+        ({"layer": "nowhere"}, "no layer 'nowhere'; give a number from 0 to"),
         ({"layer": 0, "head": 77}, "no head 77 in .*; give one of 0, 1"),
         ({"layer": 0, "query": -1}, "no query -1; give 0 to"),
         ({"panel": 1}, "no panel 1; give 0 to 0"),

@@ -54,11 +54,11 @@ def test_an_encoder_decoder_means_its_decoder_whatever_the_lengths(
     ]  # fmt: skip
     for module in ("_average_attention", "_find_heads"):
         monkeypatch.setattr(f"attnlab.interpret.{module}.read_all", lambda *_, **__: sources)
-    name = attnlab.average(model, ["texts"], 0, 0).layer_name
-    assert "decoder" in name
-    layers = attnlab.find_heads(model, "previous", ["texts"]).layers
-    assert len(layers) == 2
-    assert all("decoder" in layer for layer in layers)
+    found = attnlab.find_heads(model, "previous", ["texts"])
+    assert len(found.layers) == 2
+    assert all("decoder" in layer for layer in found.layers)
+    name = attnlab.average(model, ["texts"], found.numbers[0], 0).layer_name
+    assert name == found.layers[0]
 
 
 def test_a_model_whose_last_layers_read_keys_of_earlier_ones() -> None:
@@ -104,7 +104,7 @@ def test_attribution_names_the_layers_of_a_hybrid_as_interventions_do() -> None:
     result = attnlab.attribute(model, [5, 6, 7, 8], 3)
     assert result.total == pytest.approx(result.logit, abs=1e-4)
     assert {(t.layer, t.name) for t in result.terms if t.kind == "head"} == {
-        (0, site.name) for site in attnlab.intervene(model).sites
+        (2, site.name) for site in attnlab.intervene(model).sites
     }
     rest = [(t.kind, t.layer) for t in result.terms if t.kind in ("block", "feed-forward")]
     assert rest == [("block", 0), ("block", 1), ("feed-forward", 2)]
