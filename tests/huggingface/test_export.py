@@ -17,7 +17,7 @@ from attnlab.models import MODELS, Decoder, Perceiver, PerceiverConfig, StackCon
 from attnlab.tasks.language import train_language
 from attnlab.training import Run, Settings
 from tests.support import summary_runs, vision_runs
-from tests.support.command_line import run
+from tests.support.command_line import call, run
 from tests.support.importable_models import transformers
 
 TOLERANCE: dict[str, Any] = {"atol": 1e-5, "rtol": 1e-5}
@@ -90,6 +90,25 @@ def test_language_models(case: str, tmp_path: Path) -> None:
     options = {"attention_mask": torch.ones_like(ids), "eos_token_id": None, "pad_token_id": 0}
     written = loaded.generate(ids, max_new_tokens=5, do_sample=False, **options)
     assert written[0, ids.shape[1] :].tolist() == expected
+
+
+def test_a_perceiver_of_knowledge(tmp_path: Path) -> None:
+    assert call(f"knowledge world --out {tmp_path}/world --people 12") == 0
+    sizes = "--width 24 --layers 3 --heads 2 --latents 4 --position learned"
+    options = f"{sizes} --tokenizer characters --steps 2 --out {tmp_path}/run"
+    assert call(f"knowledge pretrain --corpus {tmp_path}/world/corpus.txt {options}") == 0
+    exported = export_run(tmp_path / "run", tmp_path / "out")
+    assert exported == ("AttnlabForCausalLM", True)
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(
+        tmp_path / "out", trust_remote_code=True
+    ).eval()
+    model = Run(tmp_path / "run").model()
+    assert isinstance(model, Perceiver)
+    ids = torch.randint(2, 10, (2, 9), generator=torch.Generator().manual_seed(0))
+    keys = torch.ones(2, 9, dtype=torch.bool)
+    keys[1, 6:] = False
+    actual = loaded(ids, attention_mask=keys.long()).logits
+    torch.testing.assert_close(actual[keys], model(ids, keys)[keys], **TOLERANCE)
 
 
 @pytest.mark.parametrize("settings", [{}, BERT], ids=["own file", "norms as in BERT"])

@@ -17,9 +17,9 @@ EQUAL = [
     "albert", "bamba", "bart", "beit", "bert", "bloom", "canine", "clip", "codegen", "ctrl",
     "cvt", "data2vec-vision", "deberta", "deberta-v2", "deepseek_v3", "deepseek_v4", "detr",
     "esm", "falcon", "funnel", "gemma2", "gemma3", "git", "gpt2", "gpt_neo", "gpt_oss", "gptj",
-    "jamba", "llama", "llava", "mistral", "mpnet", "mvp", "perceiver", "phi3", "qwen2_vl",
-    "qwen3_next", "roberta", "swin", "t5", "vit", "wav2vec2", "whisper", "xlm", "xlnet",
-    "zamba2",
+    "jamba", "lfm2", "llama", "llava", "mamba2", "mistral", "mixtral", "mpnet", "mvp",
+    "perceiver", "phi3", "qwen2_vl", "qwen3_next", "roberta", "swin", "t5", "vit", "wav2vec2",
+    "whisper", "xlm", "xlnet", "zamba2",
 ]  # fmt: skip
 OTHERS = {  # how capture, look and attnlab-softmax end
     "big_bird": "equal equal refused",
