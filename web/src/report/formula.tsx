@@ -1,6 +1,7 @@
 // A formula within a text: MathML, which browsers draw themselves and screen readers read.
 
 import type { VNode } from 'preact';
+import { FIXED_SIZE } from '../shared/mathml';
 import type { MathNode } from './math-text';
 
 export function Formula({ node }: { node: MathNode }) {
@@ -37,7 +38,7 @@ function view(node: MathNode, key: number): VNode {
 function operator(text: string, key: number): VNode {
   const tight = /^[/|()[\]]$/.test(text);
   return (
-    <mo key={key} stretchy={false} {...(tight ? { lspace: '0', rspace: '0' } : {})}>
+    <mo key={key} {...FIXED_SIZE} {...(tight ? { lspace: '0', rspace: '0' } : {})}>
       {text}
     </mo>
   );

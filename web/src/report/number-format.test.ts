@@ -65,6 +65,8 @@ test('round ticks', () => {
   expect(axis(1e-16, 1, true)[0]).toBe('10⁻¹⁵');
   expect(axis(2, 60, true)).toEqual(['2', '5', '10', '20', '50']);
   expect(axis(20992, 166208, true)).toEqual(['50,000', '100,000']); // not 110,000, 120,000, ... too
+  const wide = createTicks(createScale([20992, 166208], [0, 1300], true), true, 20).map((each) => each.text);
+  expect(wide).toEqual(['50,000', '100,000']); // no text over another
   expect(axis(99, 101, true).length).toBeGreaterThan(2);
   expect(axis(-2e9, 2e9)).toContain('2e9');
 });

@@ -55,7 +55,7 @@ function addMargin([low, high]: [number, number], log: boolean, margin: number):
 export function createTicks(scale: Scale, log: boolean, count: number, percent = false): Tick[] {
   const tick = (value: number, text: string): Tick => ({ at: scale(value), text });
   if (log) {
-    const named = roundValues(scale.ticks(count), count);
+    const named = roundValues(scale, count);
     if (named.length > 1) return named.map((value) => tick(value, powerText(value)));
   }
   const linear = scaleLinear().domain(scale.domain());
@@ -67,9 +67,13 @@ export function createTicks(scale: Scale, log: boolean, count: number, percent =
 }
 
 // Keeps as many of 1, 2, ... 9, 10, 20, ... as fit: 1, 2, 5, 10, ... or 1, 10, ...
-function roundValues(values: number[], count: number): number[] {
+function roundValues(scale: Scale, count: number): number[] {
+  const values = scale.ticks(count);
+  const [from, to] = scale.range();
+  const near = (list: number[]): boolean =>
+    list.some((value, i) => i > 0 && Math.abs(scale(value) - scale(list[i - 1])) < (0.7 * Math.abs(to - from)) / count);
   const first = (value: number): number => Number(value.toExponential(6).split('e')[0]);
-  const some = values.length > count ? values.filter((value) => [1, 2, 5].includes(first(value))) : values;
+  const some = values.length > count || near(values) ? values.filter((value) => [1, 2, 5].includes(first(value))) : values;
   return some.length > 1.6 * count ? some.filter((value) => first(value) === 1) : some;
 }
 

@@ -168,6 +168,7 @@ export function rounded(value: number, bound: number): string {
 // change these digits is shown.
 export function sensible(value: number, bound = 0): string {
   const size = Math.abs(value);
+  if (size > 0 && size < 5e-5 && !(bound > 5e-5)) return '≈0';
   const decimals = size >= 0.1 || size === 0 ? 2 : Math.min(4, 1 - Math.floor(Math.log10(size)));
   const text = number(value, decimals);
   return bound > 0.5 * 10 ** -decimals ? `${text} ± ${number(bound, decimals)}` : text;

@@ -1,12 +1,13 @@
 // Typeset formulas: MathML, which browsers draw themselves and screen readers read.
 
 import type { ComponentChildren } from 'preact';
+import { FIXED_SIZE } from '../../shared/mathml';
 
 type Children = { children?: ComponentChildren };
 
 export const Vec = ({ children }: Children) => <mi class="vector">{children}</mi>;
 export const Var = ({ children }: Children) => <mi>{children}</mi>;
-export const Op = ({ children }: Children) => <mo stretchy={false}>{children}</mo>;
+export const Op = ({ children }: Children) => <mo {...FIXED_SIZE}>{children}</mo>;
 export const Num = ({ children }: Children) => <mn>{children}</mn>;
 export const Word = ({ children }: Children) => <mtext>{children}</mtext>;
 

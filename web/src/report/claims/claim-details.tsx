@@ -115,8 +115,8 @@ function Measurement({ what, judged }: { what: string; judged: JudgedResult }) {
       <p class="found">
         {judged.figure && (
           <span class="number">
-            <strong>{formatShort(judged.figure.value)}</strong>{' '}
-            {formatInterval(judged.figure) && `(${formatInterval(judged.figure)})`}
+            <strong><FormattedText text={formatShort(judged.figure.value)} /></strong>{' '}
+            {formatInterval(judged.figure) && <FormattedText text={`(${formatInterval(judged.figure)})`} />}
           </span>
         )}
         <Verdict judged={judged} />

@@ -115,8 +115,8 @@ function Row({ claim, mixed, choices, change }: RowProps) {
         <td role="cell" class="measured" data-name="Measured">
           {claim.figure && (
             <>
-              <strong class="number">{formatShort(claim.figure.value)}</strong>{' '}
-              <span class="dim number small">{formatInterval(claim.figure)}</span>
+              <strong class="number"><FormattedText text={formatShort(claim.figure.value)} /></strong>{' '}
+              <span class="dim number small"><FormattedText text={formatInterval(claim.figure)} /></span>
             </>
           )}
           {text && (
