@@ -16,6 +16,7 @@ const STRIP_WIDTH = 96; // width of the strip with the weights of each head, in 
 const BOLD_FACTOR = 1.1; // how much wider bold text is
 const COLUMN_NAMES_HEIGHT = 22; // height of the column names
 const NUMBER_WIDTH = 38; // width of a weight beside a token
+const SIGN_WIDTH = 10;
 const MIN_NUMBER_ROW = 13; // rows that are lower have no room for a number
 
 export interface Column {
@@ -53,7 +54,7 @@ export function layOutHeads(frame: Frame, layer: number): HeadsLayout {
   const strip = Math.min(STRIP_WIDTH, width * 0.12);
   const cell = Math.max(2, Math.min(8, Math.floor(strip / displayed.length)));
   const cellWidth = displayed.length > strip / 2 ? 0 : cell;
-  const numberWidth = rowHeight >= MIN_NUMBER_ROW ? NUMBER_WIDTH : 0;
+  const numberWidth = rowHeight >= MIN_NUMBER_ROW ? NUMBER_WIDTH + (prepared.signed ? SIGN_WIDTH : 0) : 0;
   const stripSpace = (cellWidth ? cell * displayed.length + 6 : 0) + numberWidth;
   const maxLabelWidth = Math.max(48, Math.min(220, (width - 2 * stripSpace) * 0.32));
   const columns = (['left', 'right'] as const).map((side): Column => {

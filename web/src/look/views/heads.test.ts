@@ -83,6 +83,16 @@ describe('a selected token', () => {
     expect(markTexts(heads.draw(await frame({ heads: [1] })).marks)).not.toContain(sensible(row[0]));
   });
 
+  it('has room for a minus before the weights', async () => {
+    const one = await frame({ heads: [1], queries: [2] }, undefined, true);
+    const numbers = heads
+      .draw(one)
+      .marks.flatMap((mark) => (mark.kind === 'text' && /^[−-]?0\.\d/.test(mark.text) ? [mark] : []));
+    expect(numbers.length).toBeGreaterThan(1);
+    for (const { limit, size } of numbers)
+      expect(limit).toBeGreaterThanOrEqual(1.1 * one.measure(sensible(-0.0514), size));
+  });
+
   it('keeps a contrast of 4.5 on the strongest shade, in light and dark', () => {
     for (const mode of ['light', 'dark'] as const) {
       const { color } = theme(mode);
