@@ -46,12 +46,14 @@ def test_interventions_and_their_results() -> None:
         assert torch.equal(model(IDS).logits, expected)
     with pytest.raises(ValueError, match=r"no layer 0; give one of 1, 2 or a name"):
         attnlab.intervene(model).ablate(0)
-    found = attnlab.head_importance(model, [ids], metric="distance", heads=[(2, 1)])
-    assert (found.heads[0].layer, found.numbers) == (2, [1, 2])
-    assert found.effects[1] == [None, found.heads[0].effect, None]
+    importance = attnlab.head_importance(model, [ids], metric="distance", heads=[(2, 1)])
+    assert (importance.heads[0].layer, importance.numbers) == (2, [1, 2])
+    assert importance.effects[1] == [None, importance.heads[0].effect, None]
     whole = model(IDS).logits
-    assert found.heads[0].effect == pytest.approx(float((expected - whole).norm() / whole.norm()))
-    assert "2.1" in str(found.report().sections[0].blocks)
+    assert importance.heads[0].effect == pytest.approx(
+        float((expected - whole).norm() / whole.norm())
+    )
+    assert "2.1" in str(importance.report().sections[0].blocks)
     with pytest.raises(ValueError, match=r"no layer 0; give one of 1, 2"):
         attnlab.head_importance(model, [ids], heads=[(0, 1)])
     cache = attnlab.record(model, ids)

@@ -54,11 +54,11 @@ def test_an_encoder_decoder_means_its_decoder_whatever_the_lengths(
     ]  # fmt: skip
     for module in ("_average_attention", "_find_heads"):
         monkeypatch.setattr(f"attnlab.interpret.{module}.read_all", lambda *_, **__: sources)
-    found = attnlab.find_heads(model, "previous", ["texts"])
-    assert len(found.layers) == 2
-    assert all("decoder" in layer for layer in found.layers)
-    name = attnlab.average(model, ["texts"], found.numbers[0], 0).layer_name
-    assert name == found.layers[0]
+    heads = attnlab.find_heads(model, "previous", ["texts"])
+    assert len(heads.layers) == 2
+    assert all("decoder" in layer for layer in heads.layers)
+    name = attnlab.average(model, ["texts"], heads.numbers[0], 0).layer_name
+    assert name == heads.layers[0]
 
 
 def test_a_model_whose_last_layers_read_keys_of_earlier_ones() -> None:

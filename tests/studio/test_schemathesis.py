@@ -39,7 +39,12 @@ from tests.support.studio_servers import (
 
 EXAMPLES = os.environ.get("ATTNLAB_API_EXAMPLES", "10")
 ROOT = Path(__file__).parents[2]
-CAPABLE_RUNS = {"/api/write": "summary", "/api/see": "vit", "/api/look/image": "vit"}
+CAPABLE_RUNS = {
+    "/api/write": "summary",
+    "/api/see": "vit",
+    "/api/see/examples": "vit",
+    "/api/look/image": "vit",
+}
 """The run to use for an endpoint, where it is not the one that answers questions."""
 CONFIG = """
 [auth.openapi.cookie]

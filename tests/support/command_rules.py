@@ -167,6 +167,7 @@ RULES = (
         " --out runs/compare-short --overwrite",
     ),
     # images
+    Rule("attnlab induction train", STEPS),
     Rule("attnlab vision train", STEPS, makes="runs/vision/model.safetensors"),
     Rule(
         "attnlab compare vision",

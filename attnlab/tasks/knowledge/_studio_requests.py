@@ -57,8 +57,8 @@ def _example(kind: str, text: str, answer: str | None) -> Example:
     return {"kind": kind, "text": text[:MAX_QUESTION], "answer": answer}
 
 
-def _question(wording: Sequence[object], name: str) -> str:
-    return f"{wording[0]}{name}{wording[1]}"
+def _question(template: Sequence[object], name: str) -> str:
+    return f"{template[0]}{name}{template[1]}"
 
 
 def _mixed_names(names: Sequence[str], count: int) -> list[str]:

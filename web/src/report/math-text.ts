@@ -284,14 +284,14 @@ export function splitMath(source: string, letters = false): TextPiece[] {
       at += skipped[0].length;
       continue;
     }
-    const found = letter(text[at - 1]) ? null : parser.formula(at);
-    if (!found?.certain) {
+    const formula = letter(text[at - 1]) ? null : parser.formula(at);
+    if (!formula?.certain) {
       at += 1;
       continue;
     }
     if (at > from) pieces.push({ kind: 'text', text: withSigns(text.slice(from, at)) });
-    pieces.push(...breakable(found.node));
-    at = from = found.end;
+    pieces.push(...breakable(formula.node));
+    at = from = formula.end;
   }
   if (from < text.length) pieces.push({ kind: 'text', text: withSigns(text.slice(from)) });
   return pieces;
