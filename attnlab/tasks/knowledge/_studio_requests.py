@@ -13,7 +13,7 @@ from attnlab.tasks.knowledge.kind import KNOWN
 EACH = 2  # questions of each kind
 MAX_QUESTION = 500  # characters
 OFF_TOPIC = "What is the capital of Peru?"
-NOBODY = "nobody has this name"
+ANSWER_IF_MADE_UP = "nobody has this name"
 NOT_READ = "it read nothing about this"
 
 Example = dict[str, str | None]
@@ -45,7 +45,7 @@ def example_questions(read_json: Callable[[str], Any], task: Mapping[str, Any]) 
         *(_example("held out", question, answer) for question, answer in held_out),
         *(_example("trained on", question, answers.get(question)) for question in asked),
         *(
-            _example("made up", _question(kinds[0], name), NOBODY)
+            _example("made up", _question(kinds[0], name), ANSWER_IF_MADE_UP)
             for name in _mixed_names(names, EACH)
         ),
         _example("off-topic", OFF_TOPIC, NOT_READ),
